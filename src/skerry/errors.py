@@ -3,8 +3,8 @@
 import math
 import re
 import warnings
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import cache
 from textwrap import shorten
@@ -50,6 +50,18 @@ class DamagedError(RecordsError):
     def __init__(self, message: str, *, reason: str):
         super().__init__(message)
         self.reason = printable(reason)
+
+
+@contextmanager
+def writing(file: object, end: str = ".") -> Iterator[None]:
+    """Raise errors of the system as RecordsError, in a context that writes a file."""
+    try:
+        yield
+    except OSError as error:
+        raise RecordsError(
+            f"cannot write {file} ({error.strerror}). Choose a folder that exists and can be "
+            f"written{end}"
+        ) from None
 
 
 class CallbackError(SkerryError):

@@ -20,7 +20,7 @@ from skerry.advice.sensitivity import Effect, effects, run_full_curves, run_near
 from skerry.analysis.statistics import Estimate
 from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
-from skerry.errors import RecordsError, SkerryError
+from skerry.errors import SkerryError, writing
 from skerry.files import replace_file
 from skerry.measure.ledger import BYTES_PER_PARAMETER
 from skerry.report.page.sections.advice import FILE
@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 
     from skerry.data.sources.catalog import Dataset
 
-RACE = 0.85
-"""Fraction of the time after the theory for the race; the rest is for sensitivity."""
-NEARBY = 0.6
-"""Fraction of that rest for neighbouring K and H; the remainder is for prices."""
+RACE = 0.85  # fraction of the time after the theory for the race; the rest is for sensitivity
+NEARBY = 0.6  # fraction of that rest for neighbouring K and H; the remainder is for prices
 
 
 @dataclass(frozen=True)
@@ -47,19 +45,16 @@ class Advice:
 
     experiment: Experiment
     sizes: tuple[int, ...]
-    parameters: int
-    """Number of parameters that a message carries."""
+    parameters: int  # number of parameters that a message carries
     goal: Goal
-    decisions: dict[Goal, Decision]
-    """The decision for every goal of the task."""
+    decisions: dict[Goal, Decision]  # the decision for every goal of the task
     pilot: Pilot
     constants: Constants | None
     prediction: Prediction | None
     sensitivity: tuple[Effect, ...]
     notes: tuple[str, ...]
     seconds: float
-    equal: str = ""
-    """Why all primitives do the same, or empty."""
+    equal: str = ""  # why all primitives do the same, or empty
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -295,7 +290,9 @@ def advise(
             question, asked, here, Path(folder), timer, progress or AdviceProgress(), materials
         )
     if out is not None:
-        _write(advice, Path(out) / FILE)
+        text = json.dumps(advice.to_json(), indent=1, allow_nan=False)
+        with writing(file := Path(out) / FILE):
+            replace_file(file, f"{text}\n".encode())
     return advice
 
 
@@ -366,7 +363,6 @@ def advise_on(
 
 
 def _decisions(pilot: Pilot) -> dict[Goal, Decision]:
-    """The decision for every goal."""
     scores = pilot.scores
     found = {goal: decide(scores, goal, pilot.entries) for goal in scores.goals}
     decisions = {goal: decision for goal, decision in found.items() if decision is not None}
@@ -377,13 +373,3 @@ def _decisions(pilot: Pilot) -> dict[Goal, Decision]:
             f"(got {pilot.base.training.stepsize:g}), or check that the data are scaled."
         )
     return decisions
-
-
-def _write(advice: Advice, file: Path) -> None:
-    text = json.dumps(advice.to_json(), indent=1, allow_nan=False)
-    try:
-        replace_file(file, f"{text}\n".encode())
-    except OSError as error:
-        raise RecordsError(
-            f"cannot write {file} ({error.strerror}). Choose a folder that can be written."
-        ) from None

@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from skerry.engine.world import World
     from skerry.network.fleet import Fleet
 
-FACTORS = (0.1, 10**-0.5, 1.0, 10**0.5)
-"""Stepsizes relative to that of the experiment."""
+FACTORS = (0.1, 10**-0.5, 1.0, 10**0.5)  # stepsizes relative to that of the experiment
 FEW_FACTORS = (10**-0.5, 1.0, 10**0.5)
-LINK_ROUNDS = 20
-"""Number of rounds over which changing links are averaged."""
+LINK_ROUNDS = 20  # number of rounds over which changing links are averaged
 
 
 @dataclass(frozen=True)
@@ -33,13 +31,11 @@ class Candidate:
     """A setting of the server that may be recommended."""
 
     primitive: str
-    beta: float | None
-    """The beta of a blend, else None."""
+    beta: float | None  # the beta of a blend, else None
     sampled: int
     period: int
     selection: str = "uniform"
-    preset: str = ""
-    """Name of its preset, if it is one; a preset may decide the other fields."""
+    preset: str = ""  # name of its preset, if it is one; a preset may decide the other fields
 
     @property
     def label(self) -> str:
@@ -128,8 +124,7 @@ def preset_candidates(
 
 
 def can_sample(selection: str, K: int, sizes: Sequence[int]) -> bool:
-    """Whether a rule can sample K devices of islands of these sizes: `one_each` needs the same
-    number from every island."""
+    """Whether a rule can sample K devices; `one_each` needs equally many of every island."""
     fits = K % len(sizes) == 0 and len(sizes) * min(sizes) >= K
     return selection != "one_each" or fits
 
@@ -178,16 +173,11 @@ class Menu:
 class Sends:
     """Messages that a preset sends."""
 
-    links: float
-    """Mean number of messages between devices in a round."""
-    up: int
-    """Models per uplink message."""
-    down: int
-    """Models per downlink message to those that the primitive sends to."""
-    more_down: int
-    """Further models to each sampled device."""
-    ends_periods: bool
-    """Whether its server rounds are the last of a period instead of the first."""
+    links: float  # mean number of messages between devices in a round
+    up: int  # models per uplink message
+    down: int  # models per downlink message to those that the primitive sends to
+    more_down: int  # further models to each sampled device
+    ends_periods: bool  # whether its server rounds are the last of a period instead of the first
 
 
 @dataclass(frozen=True)
@@ -196,17 +186,14 @@ class Budget:
 
     prices: Prices
     devices: int
-    links: float
-    """Mean number of links that are up in a round."""
+    links: float  # mean number of links that are up in a round
     offset: int
     rounds: int
-    limit: float | None = None
-    """Largest cost in messages at their prices; None: no limit."""
+    limit: float | None = None  # largest cost in messages at their prices; None: no limit
     presets: Mapping[str, Sends] = field(default_factory=dict)
     """Messages of presets that send other messages than their primitive."""
 
     def cost(self, candidate: Candidate, rounds: int) -> float:
-        """Cost of all messages of a number of rounds."""
         return float(self._costs(candidate, np.array([rounds]))[0])
 
     def reach(self, candidate: Candidate) -> int:
@@ -235,14 +222,11 @@ class Budget:
 
 
 def budget_of(question: Question, experiment: Experiment, world: "World") -> Budget:
-    """The budget of a question. With prices but no limit, the limit is the cost of the
-    experiment's own setting at these prices."""
+    """The budget of a question; prices alone allow what the experiment's own setting costs."""
     server = experiment.server
-    links = _links(experiment, world.fleet)
+    links, rounds = _links(experiment, world.fleet), experiment.rounds
     sends = {name: _sends(name, experiment, world) for name in question.among.presets}
-    budget = Budget(
-        question.prices, world.n, links, server.offset, experiment.rounds, presets=sends
-    )
+    budget = Budget(question.prices, world.n, links, server.offset, rounds, presets=sends)
     if question.messages is not None:
         limit = question.messages
     elif question.bytes is not None:
@@ -250,14 +234,13 @@ def budget_of(question: Question, experiment: Experiment, world: "World") -> Bud
     elif question.priced:
         primitive = server.primitive if server.primitive in PRIMITIVES else "s2a"
         own = Candidate(primitive, None, server.sampled, server.period)
-        limit = budget.cost(own, experiment.rounds)
+        limit = budget.cost(own, rounds)
     else:
         return budget
     return replace(budget, limit=limit)
 
 
 def _links(experiment: Experiment, fleet: "Fleet") -> float:
-    """Mean number of links that are up in a round."""
     rounds = 1 if fleet.fixed else min(LINK_ROUNDS, experiment.rounds)
     return sum(fleet.links(t) for t in range(rounds)) / rounds
 

@@ -17,15 +17,12 @@ from skerry.records.parts import History
 if TYPE_CHECKING:
     from skerry.engine.world import World
 
-WINDOW = 0.2
-"""Fraction of last rounds over which a run is scored: accuracy varies within a period."""
-HOPELESS = 1000
-"""Largest number of seeds that is suggested."""
+WINDOW = 0.2  # fraction of last rounds over which a run is scored: accuracy varies within a period
+HOPELESS = 1000  # largest number of seeds that is suggested
 
 Kind = TypeVar("Kind", bound=Hashable)
 Verdict: TypeAlias = Literal["clear", "unclear", "equal", "alone"]
-Measures: TypeAlias = Mapping[Goal, tuple[str, ...]]
-"""The measures whose mean is the score of each goal."""
+Measures: TypeAlias = Mapping[Goal, tuple[str, ...]]  # their mean is the score of a goal
 
 ACCURACIES: Measures = {
     "global": ("average_accuracy",),
@@ -51,8 +48,7 @@ def measures_in(world: "World", asked: Goal) -> Measures:
 
 
 def mean_of_last_rounds(history: History, measure: str, until: int) -> float:
-    """Mean of a measure over the last fifth of the rounds up to `until`; if it was not evaluated
-    there, its last value."""
+    """Mean of a measure over the last fifth of the rounds to `until`, or its last value."""
     rounds, values = history["round"], history[measure]
     there = (rounds <= until) & (rounds > 0) & np.isfinite(values)
     if not there.any():
@@ -76,7 +72,6 @@ class PilotScores:
 
     @property
     def are_losses(self) -> bool:
-        """Whether the scores are negated losses."""
         return traits(self._names[0]).lower_is_better
 
     @property
@@ -132,7 +127,6 @@ class PilotScores:
     def best_of_each(
         self, entries: Iterable[Entry], goal: Goal, kind: Callable[[Candidate], Kind]
     ) -> dict[Kind, Entry]:
-        """The best entry of each kind."""
         groups: dict[Kind, list[Entry]] = {}
         for entry in entries:
             groups.setdefault(kind(entry.candidate), []).append(entry)
@@ -151,10 +145,8 @@ class Rival:
     """The best entry of another primitive or selection rule, and the winner's lead over it."""
 
     entry: Entry
-    lead: Estimate
-    """Score of the winner minus that of the rival, over common seeds."""
-    p: float
-    """p-value of the paired t test, Holm-corrected for the number of rivals."""
+    lead: Estimate  # score of the winner minus that of the rival, over common seeds
+    p: float  # p-value of the paired t test, Holm-corrected for the number of rivals
 
     @property
     def is_clear(self) -> bool:
@@ -174,10 +166,8 @@ class Decision:
     goal: Goal
     best: Entry
     score: Estimate
-    rivals: tuple[Rival, ...]
-    """The best entries of other primitives: those not clearly beaten first, then the closest."""
-    selections: tuple[Rival, ...] = ()
-    """The same primitive under other rules of selection, in the same order."""
+    rivals: tuple[Rival, ...]  # the best of other primitives: not clearly beaten, then closest
+    selections: tuple[Rival, ...] = ()  # the primitive under other rules, in the same order
 
     @property
     def decisive(self) -> tuple[Rival, ...]:
@@ -196,8 +186,7 @@ class Decision:
 
     @property
     def confidence(self) -> float | None:
-        """1 minus the p-value of a one-sided t test against the least clearly beaten rival; None
-        for a single seed."""
+        """1 minus the one-sided p-value against the closest rival; None for a single seed."""
         from scipy.special import stdtr  # scipy.stats takes a second to import
 
         found = []
@@ -212,8 +201,7 @@ class Decision:
         return min(found) if found else None
 
     def seeds_to_settle(self) -> int | None:
-        """Total number of seeds after which a lead like this would be significant; None if more
-        than HOPELESS."""
+        """Seeds after which such a lead would be significant; None if more than HOPELESS."""
         needed = [_enough(rival.lead) for rival in self.decisive if not rival.is_clear]
         return max(needed) if needed and all(needed) else None
 
@@ -251,8 +239,7 @@ def rivals_of(
 
 
 def _enough(lead: Estimate) -> int:
-    """Smallest number of seeds whose 95 % interval would exclude 0 with the same mean and spread;
-    0 if there is none."""
+    """The fewest seeds whose 95 % interval would exclude 0 with this mean and spread, or 0."""
     from scipy.special import stdtrit
 
     if lead.count < 2 or lead.mean <= 0:

@@ -27,17 +27,13 @@ from skerry.runs.memory import measure_footprint
 from skerry.runs.progress import Progress
 
 FIRST_SEEDS = 2
-EARLY_LEVEL = 0.01
-"""Significance level for an early end. It is stricter than that of the answer, because looking at
-results several times raises the false-alarm rate."""
+EARLY_LEVEL = 0.01  # stricter than the answer's: looking often raises the false-alarm rate
 EARLY_SEEDS = 4
-MARGIN = 0.85
-"""Fraction of the remaining time that a stage may use."""
+MARGIN = 0.85  # fraction of the remaining time that a stage may use
 SMALLER, LARGER = 10**-0.5, 10**0.5
 WIDENINGS = 2
 
-Histories: TypeAlias = dict[tuple[Entry, int], History | None]
-"""Histories by entry and seed; None for a diverged run."""
+Histories: TypeAlias = dict[tuple[Entry, int], History | None]  # None: diverged
 
 
 class AdviceProgress(Progress):
@@ -55,24 +51,17 @@ class Pilot:
     """The state of a pilot: its settings, its scores and the entries that remain."""
 
     question: Question
-    base: Experiment
-    """The experiment with the pilot's rounds and evaluations."""
-    budget: Budget
-    """The budget of the pilot's rounds."""
+    base: Experiment  # the experiment with the pilot's rounds and evaluations
+    budget: Budget  # the budget of the pilot's rounds
     scores: PilotScores
-    entries: list[Entry]
-    """Entries still in the race."""
+    entries: list[Entry]  # entries still in the race
     seeds: list[int] = field(default_factory=list)
-    runs: int = 0
-    """Number of runs computed; others were already recorded."""
-    seconds_per_seed: float = 0.0
-    """Seconds per seed of the remaining entries."""
-    stopped: str = ""
-    """Why the race ended: clear, alone, seeds, time."""
+    runs: int = 0  # number of runs computed; others were already recorded
+    seconds_per_seed: float = 0.0  # seconds per seed of the remaining entries
+    stopped: str = ""  # why the race ended: clear, alone, seeds, time
 
     @property
     def candidates(self) -> list[Candidate]:
-        """The candidates still in the race."""
         return list(dict.fromkeys(entry.candidate for entry in self.entries))
 
     def tuned(self, goal: Goal) -> list[Entry]:
@@ -110,8 +99,7 @@ def run_entries(
     driver: Driver,
     until: Callable[[], bool] | None = None,
 ) -> Histories | None:
-    """Run entries on these seeds, as lanes of one stack per seed, and add their scores; None if
-    `until()` becomes true before the end."""
+    """Run entries on seeds and add their scores; None if `until()` is true before the end."""
     runs = {(entry, seed): entry.run(pilot.base, seed) for seed in seeds for entry in entries}
     if waiting := driver.waiting(list(runs.values())):
         try:
@@ -165,8 +153,7 @@ def _next_stage(pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProg
 def _stage(
     pilot: Pilot, seeds: Sequence[int], driver: Driver, timer: Timer, progress: AdviceProgress
 ) -> None:
-    """Run the remaining entries on these seeds. The first seed always finishes: without it there is
-    no answer."""
+    """Run the remaining entries on these seeds. The first always finishes, to have an answer."""
     for seed in seeds:
         progress.doing(f"seed {seed}: {len(pilot.entries)} runs of {pilot.base.rounds} rounds")
         began = timer.clock()
@@ -199,8 +186,7 @@ def _widen(pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProgress)
 
 
 def _next_stepsizes(pilot: Pilot) -> Iterator[Entry]:
-    """Entries at the next stepsizes of leading candidates; smaller stepsizes of all candidates if
-    all diverged."""
+    """The next stepsizes of leading candidates; smaller ones of all if all diverged."""
     tried: dict[Candidate, list[float]] = {}
     for entry in pilot.entries:
         tried.setdefault(entry.candidate, []).append(entry.stepsize)
@@ -215,18 +201,12 @@ def _next_stepsizes(pilot: Pilot) -> Iterator[Entry]:
             yield from (Entry(candidate, min(stepsizes) / 10**k) for k in (1, 2))
 
 
-# What the pilot tries
-
 MEASURED = ("average", "devices", "training", "communication")
-FIRST_STAGE = 0.35
-"""Fraction of the remaining time for the first stage."""
-PROBE = 0.03
-"""Fraction of the whole time for timing rounds, and for timing evaluations."""
+FIRST_STAGE = 0.35  # fraction of the remaining time for the first stage
+PROBE = 0.03  # fraction of the whole time for timing rounds, and for timing evaluations
 PROBES, PROBE_ROUNDS = 4, 20
-PROBE_LANES = 8
-"""Lanes to time on a CPU, where the time per lane is constant; on a GPU as many as will run."""
-LOOKS = (5, 2, 1)
-"""Evaluations in the window of a score; fewer where they are slow."""
+PROBE_LANES = 8  # on a CPU, where the time per lane is constant; on a GPU all that will run
+LOOKS = (5, 2, 1)  # evaluations in the window of a score; fewer where they are slow
 LEAST_ROUNDS = 10
 
 

@@ -22,17 +22,13 @@ from skerry.theory.point_constants import (
 )
 from skerry.theory.rounds_and_messages import Answer, ask
 
-MEASURING = 0.2
-"""Fraction of the time that measuring the constants may take."""
+MEASURING = 0.2  # fraction of the time that measuring the constants may take
 EFFORTS = (((0, 10, 50), 20), ((0, 10, 50), 8), ((0, 10), 4), ((0,), 3))
 """(Rounds at which to measure, draws at each): the first that fits the time is used."""
-CURVATURE = 60
-"""Approximate number of gradients to estimate L at one round."""
-CLOSE = 1.25
-"""Bounds whose ratio is below this prefer neither: their constants are not more exact."""
+CURVATURE = 60  # approximate number of gradients to estimate L at one round
+CLOSE = 1.25  # bounds whose ratio is below this prefer neither: their constants are not more exact
 
-Pair = tuple[Answer, Answer]
-"""Bounds of S2S and S2A."""
+Pair = tuple[Answer, Answer]  # bounds of S2S and S2A
 
 
 @dataclass(frozen=True)
@@ -43,9 +39,7 @@ class Prediction:
     order_by_server: Mapping[tuple[int, int], Pair]
     """The bounds with all constants set to one, by (K, H): the experiment's own first, then
     neighbouring ones. Under selection rules that the paper does not treat, certified bounds."""
-    certified: tuple[Answer, ...]
-    """Certified bounds (full recursion) of S2S, S2A and the best blend, at the experiment's K
-    and H."""
+    certified: tuple[Answer, ...]  # of S2S, S2A and the best blend, at the experiment's K and H
 
     @property
     def order(self) -> Pair:
@@ -120,8 +114,7 @@ def _seconds_per_gradient(world: World, timer: Timer) -> float:
 def predict(
     constants: Constants, rounds: int, prices: Prices, notes: list[str]
 ) -> Prediction | None:
-    """The prediction for these constants. None if there is no initial error, or, with a note, if
-    K or H changes over the run."""
+    """The prediction; None without an initial error or, with a note, if K or H changes."""
     if constants.why_no_bounds:
         notes.append(f"no bounds: {constants.why_no_bounds.rstrip('.')}")
         return None

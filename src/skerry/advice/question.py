@@ -19,15 +19,13 @@ if TYPE_CHECKING:
 
 Goal: TypeAlias = Literal["global", "own", "both", "worst_tenth"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
-USUAL_GOALS: tuple[Goal, ...] = ("global", "own", "both")
-"""Goals that are always shown; the others only if asked for."""
+USUAL_GOALS: tuple[Goal, ...] = ("global", "own", "both")  # always shown; others if asked for
 PRIMITIVES = ("s2s", "s2a", labels.BLEND)
 BETAS = (0.25, 0.5, 0.75)
 SEEDS = 20
 MINUTES = 5.0
 
-MEETS_EVERY_ISLAND = ("per_component", "one_each")
-"""Selection rules that are compared with the experiment's own."""
+MEETS_EVERY_ISLAND = ("per_component", "one_each")  # compared with the experiment's own
 
 _LINKS = {"up": "uplink", "down": "downlink", "broadcast": "broadcast", "d2d": "d2d"}
 
@@ -36,10 +34,8 @@ _LINKS = {"up": "uplink", "down": "downlink", "broadcast": "broadcast", "d2d": "
 class Among:
     """The primitives, selection rules and presets that may be recommended."""
 
-    primitives: tuple[tuple[str, float | None], ...] = ()
-    """(primitive, beta of a blend or None)."""
-    selections: tuple[str, ...] = ()
-    """Selection rules; empty: the experiment's own and those that sample every island."""
+    primitives: tuple[tuple[str, float | None], ...] = ()  # (primitive, beta of a blend or None)
+    selections: tuple[str, ...] = ()  # empty: the experiment's own, and those of every island
     presets: tuple[str, ...] = ()
 
     def selections_for(self, server: "Server", sizes: Sequence[int]) -> tuple[str, ...]:
@@ -59,15 +55,11 @@ class Question:
     goal: Goal = "both"
     among: Among = Among()
     prices: Prices = ONE_EACH
-    priced: bool = False
-    """Whether prices were given; then K and H are chosen too, at equal cost."""
-    messages: float | None = None
-    """Largest cost in messages at their prices."""
+    priced: bool = False  # whether prices were given; then K and H are chosen too, at equal cost
+    messages: float | None = None  # largest cost in messages at their prices
     bytes: float | None = None
-    stepsizes: tuple[float, ...] | None = None
-    """None: a grid around the experiment's own, widened where its edge is best."""
-    seeds: int = SEEDS
-    """Largest number of seeds."""
+    stepsizes: tuple[float, ...] | None = None  # None: a grid, widened where its edge is best
+    seeds: int = SEEDS  # largest number of seeds
     minutes: float = MINUTES
 
     def __post_init__(self) -> None:
@@ -115,9 +107,8 @@ def read_goal(goal: str) -> Goal:
 
 
 def read_among(names: str | Sequence[str | Callable[..., Any]] | None) -> Among:
-    """Read primitives, presets and selection rules, such as `s2s,blend:0.3,carry,one_each`.
-
-    Without primitives and presets all primitives are meant; `blend` without a beta means BETAS."""
+    """Read primitives, presets and selection rules, such as `s2s,blend:0.3,carry,one_each`. Without
+    primitives and presets all primitives are meant; `blend` without a beta means BETAS."""
     asked = names.split(",") if isinstance(names, str) else names or PRIMITIVES
     given = dict.fromkeys(str(as_text(name)).strip() for name in asked)
     presets = tuple(name for name in given if name in PRESETS)

@@ -34,8 +34,6 @@ SHOWN = 10
 
 
 def print_advice(advice: Advice, console: "Console") -> None:
-    """Print the whole answer."""
-
     def show(line: str, style: str | None = None) -> None:
         console.print(line, style=style, markup=False, soft_wrap=True)
 
@@ -58,7 +56,6 @@ def print_advice(advice: Advice, console: "Console") -> None:
 
 
 def to_html(advice: Advice) -> str:
-    """The answer as HTML for a notebook."""
     first, *rest = advice.lines()
     lines = [_about(advice), *rest, *(f"Note: {note}." for note in advice.notes)]
     paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
@@ -158,9 +155,6 @@ def show_advice_progress(minutes: float) -> Iterator[AdviceProgress]:
         yield _Bar(progress, 60 * minutes)
 
 
-# The answer in words
-
-
 def summary_lines(advice: Advice) -> list[str]:
     """The recommendation, its gain, the selection rule, the other goals, and the theory."""
     return [*_headline(advice), *_selection(advice), *_other_goals(advice), *_theory(advice)]
@@ -192,16 +186,11 @@ def _gain_sentence(advice: Advice, decision: Decision) -> str:
     rival = decision.runner_up
     if rival is None:
         return f"{text}; nothing else was compared."
-    lead = _lead_text(advice, rival)
-    return f"{text}: {lead}, the runner-up (seeds: {score.count}{_confidence_text(decision)})."
-
-
-def _confidence_text(decision: Decision) -> str:
-    """The confidence, never as 100 %."""
-    sure = decision.confidence
-    if sure is None:
-        return ""
-    return ", confidence above 99 %" if sure > 0.99 else f", confidence {100 * sure:.0f} %"
+    lead, sure = _lead_text(advice, rival), decision.confidence
+    confidence = "" if sure is None else f", confidence {100 * sure:.0f} %"
+    if sure is not None and sure > 0.99:  # never 100 %
+        confidence = ", confidence above 99 %"
+    return f"{text}: {lead}, the runner-up (seeds: {score.count}{confidence})."
 
 
 def _goal_text(advice: Advice, goal: Goal) -> str:
@@ -212,7 +201,6 @@ def _goal_text(advice: Advice, goal: Goal) -> str:
 
 
 def _selection(advice: Advice) -> Iterator[str]:
-    """Sentences on the selection rule."""
     rivals, best = advice.decision.selections, advice.best.candidate
     if advice.equal or not rivals:
         return
@@ -285,7 +273,6 @@ def _cost_text(cost: float) -> str:
 
 
 def _other_goals(advice: Advice) -> Iterator[str]:
-    """Sentences on the other goals."""
     if advice.equal or "own" not in advice.pilot.scores.goals:
         return
     for goal, decision in advice.decisions.items():

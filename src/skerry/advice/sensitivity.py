@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from skerry.advice.candidates import Budget, Candidate, Entry, can_sample, nearby, preset_candidates
+from skerry.advice.candidates import Candidate, Entry, can_sample, nearby, preset_candidates
 from skerry.advice.decision import WINDOW, Decision, PilotScores, decide
 from skerry.advice.pilot import MARGIN, AdviceProgress, Histories, Pilot, run_entries, stride
 from skerry.advice.prediction import Prediction, favoured
@@ -18,8 +18,7 @@ from skerry.theory.crossings import Stretch, stretches
 from skerry.theory.operators import Array
 
 MOST_SEEDS = 4
-CURVE_LOOKS = 2
-"""Evaluations of a curve per fifth of the rounds."""
+CURVE_LOOKS = 2  # evaluations of a curve per fifth of the rounds
 DEARER = (1.5, 2, 3, 5, 10, 20)
 MORE_DIFFERENT = (2.0, 4.0, 10.0)
 
@@ -30,8 +29,7 @@ class Effect:
 
     condition: str
     answer: str
-    changes: bool
-    """Whether the answer is another primitive than the recommended one."""
+    changes: bool  # whether the answer is another primitive than the recommended one
     basis: Literal["pilot", "theory"]
 
 
@@ -68,8 +66,7 @@ def _at(candidate: Candidate, K: int, H: int, base: Experiment) -> list[Candidat
 def run_full_curves(
     pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProgress
 ) -> Histories:
-    """Run the remaining candidates with evaluations from the start, on as many seeds as time
-    allows: their scores if they had to end early."""
+    """Run the remaining candidates, evaluated from the start: scores if they ended earlier."""
     entries, window = pilot.tuned(pilot.question.goal), int(WINDOW * pilot.base.rounds)
     every = stride(window, CURVE_LOOKS, {candidate.period for candidate in pilot.candidates})
     evaluate = pilot.base.evaluate.model_copy(update={"every": every, "after": 0})
@@ -184,25 +181,17 @@ def _dearer_downlink(pilot: Pilot, curves: Histories, decision: Decision) -> Eff
     for factor in DEARER:
         prices = replace(budget.prices, downlink=factor * budget.prices.downlink)
         dearer = replace(budget, prices=prices, limit=limit)
-        found = _best_for(pilot, curves, decision, dearer)
-        if found is not None and dearer.cost(found, 1) < dearer.cost(best, 1):
+        scores = PilotScores(pilot.scores.measures)
+        for (entry, seed), curve in curves.items():
+            if until := dearer.reach(entry.candidate):
+                scores.add(entry, seed, curve, until)
+        found = scores.best(scores.values, decision.goal)
+        if found is not None and dearer.cost(found.candidate, 1) < dearer.cost(best, 1):
             rounds = f"{dearer.reach(best)} rounds of {best.label} at equal cost"
-            answer = f"{found.label}: there would be only {rounds}"
+            answer = f"{found.candidate.label}: there would be only {rounds}"
             return Effect(f"if a downlink cost {factor:g} times as much", answer, True, "pilot")
     condition = f"if a downlink cost up to {DEARER[-1]} times as much"
     return Effect(condition, f"still {best.label}, at equal cost", False, "pilot")
-
-
-def _best_for(
-    pilot: Pilot, curves: Histories, decision: Decision, budget: Budget
-) -> Candidate | None:
-    """The winner when every candidate runs as many rounds as the budget pays for."""
-    scores = PilotScores(pilot.scores.measures)
-    for (entry, seed), curve in curves.items():
-        if until := budget.reach(entry.candidate):
-            scores.add(entry, seed, curve, until)
-    found = scores.best(scores.values, decision.goal)
-    return found and found.candidate
 
 
 def _more_different_islands(prediction: Prediction) -> Effect:

@@ -21,10 +21,8 @@ from skerry.config.measures import traits
 if TYPE_CHECKING:
     import pandas as pd
 
-Cell = tuple[Any, ...]
-"""The values of the fields that separate cells."""
-Readings = dict[str, dict[int, float]]
-"""The values of one cell by label and seed; NaN where a run diverged."""
+Cell = tuple[Any, ...]  # the values of the fields that separate cells
+Readings = dict[str, dict[int, float]]  # of one cell, by label and seed; NaN: it diverged
 
 
 @dataclass(frozen=True)
@@ -46,18 +44,13 @@ class Cells:
     value is then their average, seed by seed."""
 
     measure: str
-    last: int | None
-    """How many last rounds the values are averaged over; None for the final value."""
+    last: int | None  # how many last rounds the values are averaged over; None for the final value
     fields: tuple[str, ...]
     readings: dict[Cell, list[Readings]]
-    constants: Mapping[str, Any]
-    """The fields that are the same in all runs."""
-    statuses: Counter[str]
-    """How many runs are finished, diverged, running or failed."""
-    stopped: str = ""
-    """A sentence on runs that a stop rule has ended, if there are any."""
-    unmeasured: int = 0
-    """How many of the finished runs have no value of this measure."""
+    constants: Mapping[str, Any]  # the fields that are the same in all runs
+    statuses: Counter[str]  # how many runs are finished, diverged, running or failed
+    stopped: str = ""  # a sentence on runs that a stop rule has ended, if there are any
+    unmeasured: int = 0  # how many of the finished runs have no value of this measure
 
     @cached_property
     def labels(self) -> list[str]:
@@ -90,8 +83,7 @@ class Cells:
         )
 
     def tuned_values(self, field: str) -> dict[Cell, dict[str, "TunedValue"]]:
-        """The best value of a field for every label, by the rule of `best_place`. The keys are the
-        cells without that field."""
+        """By cell without the field and by label, its best value, by the rule of `best_place`."""
         name = self.field(field)
         at = self.fields.index(name) if name in self.fields else None
         tried: dict[Cell, dict[str, list[TunedValue]]] = {}
@@ -134,8 +126,7 @@ class Cells:
         return dict(zip(values, estimates(_matrix(values.values())), strict=True))
 
     def comparisons(self, against: str) -> dict[tuple[Cell, str], Comparison]:
-        """Every other label compared with `against`, in every cell that has both. All comparisons
-        together are one family for Holm's correction."""
+        """Every other label against one, in cells with both: one family for Holm's correction."""
         pairs = {
             (cell, label): (_averaged(parts, label, against), _averaged(parts, against, label))
             for cell, parts in self.readings.items()
@@ -155,8 +146,7 @@ class ComparedCells:
     """Cells with the mean of every label, and its paired comparison with one reference label."""
 
     cells: Cells
-    against: str
-    """The reference label."""
+    against: str  # the reference label
     level: float = LEVEL
 
     @cached_property

@@ -25,19 +25,15 @@ class Comparison:
     """The difference "ours" minus "theirs" in one cell, over the seeds that both finished."""
 
     difference: Estimate
-    higher: int
-    """Seeds in which ours is higher."""
+    higher: int  # seeds in which ours is higher
     equal: int
     lower: int
     t_p: float
     wilcoxon_p: float
-    untested: str
-    """Why there is no t test; empty if there is one."""
-    unpaired_variance: float
-    """Variance of the difference if the two had been run on separate seeds."""
+    untested: str  # why there is no t test; empty if there is one
+    unpaired_variance: float  # variance of the difference if the two had been run on separate seeds
     paired_variance: float
-    t_holm: float
-    """The p-value of the t test, corrected for the family that this comparison belongs to."""
+    t_holm: float  # the p-value of the t test, corrected for the family of this comparison
     wilcoxon_holm: float
 
     def verdict(self, lower_is_better: bool = False, level: float = LEVEL) -> Verdict:
@@ -50,14 +46,12 @@ class Comparison:
 
     @property
     def variance_saved(self) -> float:
-        """The factor by which pairing reduces the variance. Without pairing, that many times more
-        seeds would be needed."""
+        """How many times pairing reduces the variance, and so the seeds that are needed."""
         return _ratio(self.unpaired_variance, self.paired_variance)
 
 
 def compare(ours_cs: ArrayLike, theirs_cs: ArrayLike) -> list[Comparison]:
-    """One comparison per cell (row), paired by seed (column); NaN marks a missing run. Holm's
-    correction treats all rows as one family."""
+    """One comparison per cell (row), paired by seed (column, NaN if missing); one Holm family."""
     ours, theirs = np.asarray(ours_cs, dtype=float), np.asarray(theirs_cs, dtype=float)
     paired = np.isfinite(ours) & np.isfinite(theirs)
     ours, theirs = np.where(paired, ours, np.nan), np.where(paired, theirs, np.nan)
@@ -85,13 +79,10 @@ class BestLabel:
 
     best: str
     second: str
-    gap: Estimate
-    """The best minus the second, over the seeds that both finished."""
-    p: float
-    """The p-value of the paired t test, corrected as in the tables; NaN if it is untested."""
+    gap: Estimate  # the best minus the second, over the seeds that both finished
+    p: float  # the p-value of the paired t test, corrected as in the tables; NaN if it is untested
     is_clear: bool
-    untested: str
-    """Why there is no t test; empty if there is one."""
+    untested: str  # why there is no t test; empty if there is one
 
 
 def reference_label(labels: Sequence[str]) -> str:

@@ -25,8 +25,7 @@ TENTH = 0.1
 class DeviceResults:
     """The scores of every device, by cell and label, as means over seeds."""
 
-    fields: tuple[str, ...]
-    """The fields that separate cells."""
+    fields: tuple[str, ...]  # the fields that separate cells
     frame: "pd.DataFrame"
     """A row for each cell, label and device. The columns are the fields, primitive, island, device,
     samples, own_tests, seeds, and the means of the scores over seeds."""
@@ -59,8 +58,7 @@ class DeviceResults:
         return {cell: self.table(rows) for cell, rows in groups}
 
     def rows_of(self, cell: Cell) -> "pd.DataFrame":
-        """The rows of `frame` that belong to a cell. Rows that ignore a field belong to all
-        cells."""
+        """The rows of `frame` of a cell. Rows that ignore a field belong to all cells."""
         rows = self.frame
         for field, value in zip(self.fields, cell, strict=True):
             rows = rows[(rows[field] == value) | rows[field].isna()]

@@ -26,17 +26,17 @@ ALWAYS = {
     "network.devices": "devices",
 }
 """The fields that are always columns, and the names of those columns."""
-_FORMULA = ("=", "+", "-", "@")
-"""The first characters that make a spreadsheet compute a text as a formula."""
+_FORMULA = ("=", "+", "-", "@")  # a text that starts so is a formula to a spreadsheet
 
 
 def of_rounds(
-    runs: Sequence[Run], histories: Sequence[History], known: Mapping[str, Fields]
+    runs: Sequence[Run], by_key: Mapping[str, History], known: Mapping[str, Fields]
 ) -> "pd.DataFrame":
     """A row for each round of each run: the run's labels and experiment, the round, the
     measures. `known` are the `fields_of_runs`, which tell versions of a user's own code."""
     import pandas as pd
 
+    histories = [by_key[run.key] for run in runs]
     measures = _measures(histories)
     lengths = [len(history["round"]) for history in histories]
     run_of_row = np.repeat(np.arange(len(runs)), lengths)
@@ -46,12 +46,12 @@ def of_rounds(
 
 
 def of_runs(
-    runs: Sequence[Run], histories: Sequence[History], known: Mapping[str, Fields]
+    runs: Sequence[Run], by_key: Mapping[str, History], known: Mapping[str, Fields]
 ) -> "pd.DataFrame":
-    """A row for each run: its labels and experiment, the rounds done, the last value of each
-    measure."""
+    """A row for each run: labels, experiment, rounds done, last value of each measure."""
     import pandas as pd
 
+    histories = [by_key[run.key] for run in runs]
     measures = _measures(histories)
     columns = pd.DataFrame(
         [last_values(history) for history in histories], columns=measures, dtype=np.float64
@@ -61,8 +61,7 @@ def of_runs(
 
 
 def csv_bytes(frame: "pd.DataFrame") -> bytes:
-    """The frame as CSV. A text that a spreadsheet would compute as a formula starts with an
-    apostrophe; numbers stay numbers."""
+    """The frame as CSV; an apostrophe marks texts that a spreadsheet would compute."""
     safe = frame.copy()
     for name in frame.select_dtypes(exclude="number"):
         safe[name] = frame[name].map(_escape_formula)
@@ -87,7 +86,7 @@ def _experiments(
     """One row for each run: its labels and its experiment."""
     import pandas as pd
 
-    fields = [_fields(run) | _versions(known[run.key]) for run in runs]
+    fields = [_fields(run, known[run.key]) for run in runs]
     paths = dict.fromkeys(path for one in fields for path in one)
     values = {path: [one.get(path) for one in fields] for path in (*ALWAYS, *paths)}
     others = [path for path in paths if path not in ALWAYS]
@@ -104,29 +103,20 @@ def _experiments(
     return pd.DataFrame(labels | {names[path]: values[path] for path in shown})
 
 
-def _fields(run: Run) -> dict[str, Any]:
-    """All fields of the run's experiment; None for fields that are not set."""
-    return {
-        path: None if value == UNSET else value
-        for path, value in flat_fields(run.experiment).items()
-        if path not in LABELS
-    }
-
-
-def _versions(fields: Fields) -> Fields:
-    return {path: value for path, value in fields.items() if path.endswith(".source")}
+def _fields(run: Run, known: Fields) -> Fields:
+    """All fields of the run's experiment, None if unset, and the versions of a user's own code."""
+    own = {path: v for path, v in flat_fields(run.experiment).items() if path not in LABELS}
+    plain = {path: None if value == UNSET else value for path, value in own.items()}
+    return plain | {path: v for path, v in known.items() if path.endswith(".source")}
 
 
 def _escape_formula(cell: Any) -> Any:
     if not isinstance(cell, str):
         return cell
     text = printable(cell)
-    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    if text.startswith(_FORMULA):
+        try:
+            float(text)
+        except ValueError:
+            return f"'{text}"
+    return text

@@ -31,9 +31,8 @@ def load_module(
             f"the model of this run was given from Python, so it is not in the store. {instead}"
         )
     dataset = _dataset(experiment, materials, recorded, instead)
-    problem = problem_of(
-        experiment, dataset, choose_task(experiment.task, dataset, experiment.seed)
-    )
+    task = choose_task(experiment.task, dataset, experiment.seed)
+    problem = problem_of(experiment, dataset, task)
     module = build_module(experiment.model, problem, materials.model)
     if module is None:
         raise ModelError(f"model '{experiment.model.name}' has no nn.Module. {instead}")

@@ -12,21 +12,16 @@ from skerry.config.presets import fields_of_preset
 from skerry.errors import SkerryError, argument, unknown
 from skerry.records.reading import SOURCE_OF
 
-Fields = dict[str, Any]
-"""Values by `section.field`. Lists are text, so that values can be grouped and compared."""
+Fields = dict[str, Any]  # by `section.field`; lists are text, to be grouped and compared
 UNSET = "unset"
-LABEL_SOURCE = "server.primitive.source"
-"""The version of a user's own primitive. It is part of the label, not of the cell."""
+LABEL_SOURCE = "server.primitive.source"  # of a user's own primitive: part of its label
 UNKNOWN = "unknown"
 SHOWN_DIGITS = 8
 
-FULL_ONLY = {
-    f"training.{name}" for name in ("optimizer", "momentum", "second_momentum", "smallest")
-}
+FULL_ONLY = {f"training.{one}" for one in ("optimizer", "momentum", "second_momentum", "smallest")}
 """Fields without a short name, because the short name means a field of the server."""
 
-Where = Mapping[str, Sequence[str]]
-"""By field, the wanted values as the user typed them."""
+Where = Mapping[str, Sequence[str]]  # by field, the wanted values as the user typed them
 
 
 def flat_fields(experiment: Experiment) -> Fields:
@@ -123,8 +118,7 @@ def tell_apart(fields: Sequence[Fields]) -> list[str]:
 
 
 def cell_fields(run: Recorded) -> Fields:
-    """The fields that separate cells; None for a field that the run ignores, such as the degree of
-    a ring."""
+    """The fields that separate cells; None where a run ignores one, as a ring its degree."""
     idle = run.experiment.unused_paths() - {"network.devices"}
     fields = {n: None if n in idle else value for n, value in flat_fields(run.experiment).items()}
     for name in ("name", "seed", "server.primitive", "server.name"):
@@ -158,8 +152,7 @@ def varying_fields(fields: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def full_name(name: str, fields: Sequence[str], others: Sequence[str] = ()) -> str:
-    """The full name of the field that a user means: `period` is `server.period`. Names in `others`
-    are accepted too, but not suggested."""
+    """The full name of a field: `period` is `server.period`. `others` are not suggested."""
     known = [*fields, *others]
     found = [
         path
@@ -190,9 +183,6 @@ def format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-# Conditions that users type
 
 
 def parse_where(texts: Sequence[str]) -> Where:

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from skerry.records.final_models import FinalModels
 
 V = TypeVar("V")
-MOST_LABELS = 8
-"""Labels that one line names at most."""
+MOST_LABELS = 8  # labels that one line names at most
 
 
 class ByMeasure(dict[str, V]):
@@ -138,12 +137,9 @@ class Lane:
     def _models(self) -> "FinalModels":
         from skerry.records.final_models import FinalModels
 
-        if (
-            "models" not in self.kept
-            and self.folder
-            and models_file(self.folder, self.key).exists()
-        ):
-            return FinalModels.load(self.folder, self.key)
+        folder = None if "models" in self.kept else self.folder
+        if folder and models_file(folder, self.key).exists():
+            return FinalModels.load(folder, self.key)
         models: FinalModels = self._kept("models")
         return models
 
@@ -243,15 +239,12 @@ class Results(Sequence[Lane]):
         """A copy of the results with kept models or device scores, given by lane key."""
         if not any(tables.values()):
             return self
-        kept = {
-            lane.key: {
-                what: table[lane.key]
-                for what, table in tables.items()
-                if table.get(lane.key) is not None
-            }
-            for lane in self
-        }
-        return self._only(replace(lane, kept=kept[lane.key]) for lane in self)
+
+        def kept(key: str) -> dict[str, Any]:
+            found = {what: table.get(key) for what, table in tables.items()}
+            return {what: one for what, one in found.items() if one is not None}
+
+        return self._only(replace(lane, kept=kept(lane.key)) for lane in self)
 
     def once(self) -> "Results":
         """Each run once, also where it was requested twice."""
@@ -384,10 +377,8 @@ def read_studies(folder: Path) -> list[Results]:
 class _Study:
     """Runs that differ only in seed, primitive and preset, while the runs are being grouped."""
 
-    fields: dict[str, str]
-    """The fields that all of its runs have in common, as JSON."""
-    hidden: set[str]
-    """The fields that are known only through the name of a preset."""
+    fields: dict[str, str]  # the fields that all of its runs have in common, as JSON
+    hidden: set[str]  # the fields that are known only through the name of a preset
     lanes: list[Lane]
 
     @classmethod

@@ -6,7 +6,7 @@ The fields that vary between the runs make the cells of a grid. Each cell holds 
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SEED = "seed"
-STUDY = "study"
-"""The extra field that separates runs with equal fields but different data or models."""
+STUDY = "study"  # an extra field for runs with equal fields but different data or models
 
-Positions = dict[str, dict[int, int]]
-"""By label and seed, the position of a run in `RunTable.runs`."""
+Positions = dict[str, dict[int, int]]  # by label and seed, the position of a run in `RunTable.runs`
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,7 @@ class Group:
 
     cell: int
     label: int
-    runs: Mapping[int, int]
-    """By seed, the position of the run in the table."""
+    runs: Mapping[int, int]  # by seed, the position of the run in the table
 
 
 class _StoredHistories(dict[str, History]):
@@ -63,8 +60,7 @@ class RunTable:
     runs: tuple[Run, ...]
     histories: Mapping[str, History] = field(default_factory=dict, repr=False)
     """By run key, the recorded rounds. May be empty where only the grid is needed."""
-    path: Path = Path("the store")
-    """The store's folder or file, as the user named it."""
+    path: Path = Path("the store")  # the store's folder or file, as the user named it
     known_fields: Mapping[str, Fields] | None = field(default=None, repr=False)
     """By run key, its fields, where the caller has them already."""
 
@@ -84,8 +80,7 @@ class RunTable:
 
     @classmethod
     def stream(cls, store: Store) -> "RunTable":
-        """The undamaged runs of an open store. Each history is read when it is asked for, so that
-        a large store does not have to fit into memory."""
+        """The undamaged runs of an open store, whose histories are read when asked for."""
         return cls(tuple(store.sound_runs()), _StoredHistories(store), store.path).numbered()
 
     def numbered(self) -> "RunTable":
@@ -99,8 +94,6 @@ class RunTable:
             times[same] += 1
             fields[run.key] = own | {STUDY: str(times[same])}
         return replace(self, known_fields=fields)
-
-    # The grid
 
     @cached_property
     def fields(self) -> Mapping[str, Fields]:
@@ -145,7 +138,6 @@ class RunTable:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """One group per cell and label."""
         return [
             Group(cell, self.labels.index(name), runs)
             for cell, by_label in enumerate(self.positions.values())
@@ -209,8 +201,6 @@ class RunTable:
             for cell in in_order(dict.fromkeys(full))
         }
 
-    # The values of a measure
-
     @cached_property
     def measures(self) -> set[str]:
         """The measures that any of the finished runs has."""
@@ -239,8 +229,7 @@ class RunTable:
         where: Where | None = None,
         compare: Sequence[str] = (),
     ) -> Cells:
-        """The final value of a measure in every finished run, or its mean over the `last` rounds,
-        by cell, label and seed."""
+        """By cell, label and seed, the final value of a measure, or its mean over `last` rounds."""
         measure = self.check_measure(measure)
         table = self.finished.where(where or {}, compare)
         values = [
@@ -295,20 +284,13 @@ class RunTable:
             unmeasured=sum(finished) - int(np.isfinite(values[finished]).sum()),
         )
 
-    @property
-    def _histories(self) -> list[History]:
-        return [self.histories[run.key] for run in self.runs]
-
     def frame(self) -> "pd.DataFrame":
         """A pandas frame with a row for each round of each run."""
-        return frame.of_rounds(self.runs, self._histories, self.fields)
+        return frame.of_rounds(self.runs, self.histories, self.fields)
 
     def finals(self) -> "pd.DataFrame":
         """A pandas frame with a row for each run."""
-        return frame.of_runs(self.runs, self._histories, self.fields)
-
-
-# The public functions
+        return frame.of_runs(self.runs, self.histories, self.fields)
 
 
 def load(path: Path | str) -> "pd.DataFrame":
@@ -369,8 +351,7 @@ def describe_stopped(runs: Iterable[Run]) -> str:
 
 
 def final_value(history: History, measure: str, rounds: int, last: int | None = None) -> float:
-    """The last value of a measure, or its mean over the `last` rounds; NaN if it was not measured
-    in them. `rounds` is the length of the run."""
+    """The last value of a measure, or its mean over the `last` of its rounds; NaN for none."""
     if measure not in history:
         return float("nan")
     column = history[measure]
@@ -400,9 +381,8 @@ def _positions(table: RunTable) -> dict[Cell, Positions]:
                 "or record such studies in separate folders."
             )
     servers = {table.label_of[run.key]: run.experiment.server for run in table.runs}
-    return _beside_all(
-        positions, {label for label, one in servers.items() if one.name or not one.is_there}
-    )
+    free = {label for label, one in servers.items() if one.name or not one.is_there}
+    return _beside_all(positions, free)
 
 
 def _difference(one: Run, other: Run) -> str:
@@ -414,9 +394,7 @@ def _difference(one: Run, other: Run) -> str:
     return "code or files that were edited between them (the records do not tell which)"
 
 
-def _beside_all(
-    positions: Mapping[Cell, Positions], free: Collection[str]
-) -> dict[Cell, Positions]:
+def _beside_all(positions: Mapping[Cell, Positions], free: set[str]) -> dict[Cell, Positions]:
     """Copy the runs of `free` labels into every cell that they belong to: a run without a server
     has no period, so it belongs to the cells of all periods, and so does a run of a preset that
     sets the period itself."""

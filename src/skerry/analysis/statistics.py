@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 CONFIDENCE = 0.95
 EXACT_PAIRS = 50  # up to this number the signed-rank test is exact, beyond it asymptotic
 NO_SPREAD = 1e-12  # relative: a smaller spread is rounding error
-FEWEST_PAIRS = 3
-"""The fewest seeds with which a difference is tested; two say too little about its spread."""
+FEWEST_PAIRS = 3  # seeds to test a difference; two say too little about its spread
 
 Array = NDArray[np.float64]
 
@@ -58,8 +57,7 @@ def estimates(values_cs: ArrayLike) -> list[Estimate]:
 
 
 def moments(values_cs: ArrayLike) -> tuple[Array, Array, NDArray[np.int64]]:
-    """Mean, variance (over count - 1) and count of the finite values in each row; NaN where
-    there are too few values."""
+    """Mean, variance (over count - 1) and count of each row's finite values; NaN if too few."""
     values = np.asarray(values_cs, dtype=float)
     finite = np.isfinite(values)
     count_c: NDArray[Any] = finite.sum(axis=1)
@@ -181,8 +179,7 @@ def _signed_rank(differences: Array) -> float:
 
 @lru_cache
 def _rank_sums(ranks: tuple[int, ...]) -> Array:
-    """The distribution of the sum of ranks with random signs: every rank r multiplies the
-    generating function by (1 + x^r) / 2."""
+    """The distribution of a sum of ranks with random signs: a factor (1 + x^r) / 2 for each."""
     chance = np.ones(1)
     for rank in ranks:
         chance = (np.pad(chance, (0, rank)) + np.pad(chance, (rank, 0))) / 2

@@ -29,9 +29,6 @@ _ASCII_NAMES = {
 }  # fmt: skip
 
 
-# Errors
-
-
 def print_error(error: BaseException) -> int:
     """Print an error to stderr, one line for each fault, and return the exit code."""
     code, lines = describe_error(error)
@@ -101,9 +98,6 @@ def _succeeds(system_call: Callable[..., object], *arguments: object) -> bool:
     return True
 
 
-# Signals
-
-
 class TerminationSignal(KeyboardInterrupt):
     """SIGTERM has arrived; handled like Ctrl-C, so that finished work is kept."""
 
@@ -126,9 +120,6 @@ def raise_on_sigterm() -> Iterator[list[int]]:
         yield arrived
     finally:
         signal.signal(signal.SIGTERM, usual)
-
-
-# Streams
 
 
 def repair_streams() -> None:
@@ -168,10 +159,8 @@ def _replace_by_ascii(error: UnicodeError) -> tuple[str, int]:
     """Codec error handler: ± becomes +-, é becomes e, anything else a question mark."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
-    text = error.object[error.start : error.end]
-    return "".join(map(_to_ascii, text)), error.end
-
-
-def _to_ascii(letter: str) -> str:
-    decomposed = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
-    return _ASCII_NAMES.get(letter) or decomposed or "?"
+    plain = ""
+    for letter in error.object[error.start : error.end]:
+        decomposed = unicodedata.normalize("NFKD", letter).encode("ascii", "ignore").decode()
+        plain += _ASCII_NAMES.get(letter) or decomposed or "?"
+    return plain, error.end

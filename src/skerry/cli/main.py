@@ -56,8 +56,7 @@ for _function in COMMANDS:
 app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")
 app.add_typer(store.app, name="store")
-COMMAND_GROUP = "skerry.commands"
-"""The entry points by which other packages add commands; `skerry reproduce` comes this way."""
+COMMAND_GROUP = "skerry.commands"  # entry points that add commands, as `skerry reproduce`
 
 
 def _add_commands_of_other_packages() -> None:
@@ -128,7 +127,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(words: Sequence[str]) -> int:
-    """Run a command and return its exit code."""
     try:
         with _one_line_warnings():
             # --debug is accepted anywhere on the line.

@@ -15,10 +15,8 @@ from skerry.engine.world import World
 from skerry.kernels.precision import arithmetic
 from skerry.seeds import stream
 
-MEMORY = {"cpu": 2**28, "cuda": 2**32}
-"""Bytes that scoring models on test samples may take at once."""
-JUDGED = 5
-"""Bytes of a prediction and of whether it is right, beside the outputs it was made from."""
+MEMORY = {"cpu": 2**28, "cuda": 2**32}  # bytes that scoring models on test samples may take at once
+JUDGED = 5  # bytes of a prediction and of whether it is right, beside the outputs it was made from
 
 
 def scoring_memory(world: World) -> int:
@@ -44,8 +42,7 @@ class Samples:
 
     x: Tensor
     y: Tensor
-    classes: Tensor
-    """The labels as [N, classes] of zeros and ones."""
+    classes: Tensor  # the labels as [N, classes] of zeros and ones
 
     def __len__(self) -> int:
         return len(self.y)
@@ -60,8 +57,7 @@ def all_samples(world: World) -> Samples:
 
 
 def samples_for_devices(world: World) -> Samples:
-    """The `evaluate.device_samples` test samples that devices are scored on, classes in their
-    shares."""
+    """The `evaluate.device_samples` test samples of devices, with classes in their shares."""
     wanted, everything = world.experiment.evaluate.device_samples, all_samples(world)
     if wanted is None or wanted >= len(everything):
         return everything
@@ -76,10 +72,8 @@ def samples_for_devices(world: World) -> Samples:
 
 
 def average_model(world: World, average_ld: Tensor) -> dict[str, Tensor]:
-    """Measures of the average model of every lane on the global test set, [L] each.
-
-    These are the loss and what else the task measures; only the loss for a learner without scores.
-    """
+    """Measures of the average model of every lane on the global test set, [L] each. These are the
+    loss and what else the task measures; only the loss for a learner without scores."""
     samples, learner, task = all_samples(world), world.learner, world.task
     count = len(samples)
     if not learner.classifies:

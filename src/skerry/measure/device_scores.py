@@ -22,8 +22,7 @@ from skerry.measure.accuracy import (
 from skerry.models.learner import scores_by_device, scores_devices_at_once
 
 TENTH = 0.1
-SMALL_TEST = 8
-"""Devices with at most so many test samples are scored together, however many each has."""
+SMALL_TEST = 8  # with at most so many test samples, devices are scored together
 LARGER = 1.25
 """Above that, the ratio of the largest test set to the smallest one that is scored with it. At most
 a fifth of the computation is then padding."""
@@ -38,16 +37,12 @@ class ScoresByDevice:
     """The scores of every device in one evaluation, by accuracy or loss, [n, L] each."""
 
     judged_by: Literal["accuracy", "loss"]
-    device_nl: Tensor
-    """On the test samples that all devices are scored on."""
-    own_nl: Tensor
-    """On its own test samples, or weighted by its label mix."""
-    island_nl: Tensor
-    """On the classes that its island holds."""
+    device_nl: Tensor  # on the test samples that all devices are scored on
+    own_nl: Tensor  # on its own test samples, or weighted by its label mix
+    island_nl: Tensor  # on the classes that its island holds
 
     def fairness(self, island_n: Tensor) -> dict[str, Tensor]:
-        """Means of the worst and of the best tenth of the devices, and the gap between the islands
-        with the best and the worst mean, [L] each."""
+        """Means of the worst and best tenth of devices, and the gap between islands, [L] each."""
         what, own_nl = self.judged_by, self.own_nl
         ranked_nl = own_nl.sort(dim=0, descending=what == "loss").values
         tenth = max(1, ceil(TENTH * len(ranked_nl)))
@@ -70,16 +65,15 @@ class ScoresByDevice:
             "own_tests": [0] * world.n if own is None else own.sizes.tolist(),
         }
         scored = {f"own_{self.judged_by}": self.own_nl, f"device_{self.judged_by}": self.device_nl}
-        scores = {name: values_nl.double().cpu().T for name, values_nl in scored.items()}
+        # With the seven digits of single precision.
+        scores = {
+            name: [[float(f"{value:.7g}") for value in row] for row in values_nl.T.tolist()]
+            for name, values_nl in scored.items()
+        }
         return {
-            key: known | {name: _shortened(rows[lane]) for name, rows in scores.items()}
+            key: known | {name: rows[lane] for name, rows in scores.items()}
             for lane, key in enumerate(keys)
         }
-
-
-def _shortened(values: Tensor) -> list[float]:
-    """Values with the seven digits of single precision."""
-    return [float(f"{value:.7g}") for value in values.tolist()]
 
 
 @dataclass(frozen=True)
@@ -121,11 +115,8 @@ class DeviceScorer:
         return OwnTests(self.world)
 
     def score(self, X_nld: Tensor, alike: bool = False) -> ScoresByDevice:
-        """Scores of the devices' models in every lane.
-
-        With `alike`, all models are equal and one is scored. A rank scores the devices that it
-        holds and receives the scores of the others.
-        """
+        """Scores of the devices' models in every lane. With `alike`, all models are equal and one
+        is scored. A rank scores the devices that it holds and receives the scores of the others."""
         ranks = self.world.ranks
         n, lanes, d = X_nld.shape
         scored = X_nld[0, :1] if alike else X_nld.reshape(n * lanes, d)
@@ -160,10 +151,8 @@ class DeviceBatch:
     """Devices that are scored at once, each padded to the samples of the largest of them."""
 
     devices: Tensor
-    rows: Tensor
-    """The places of each device's samples, [devices, most]; its last sample is the padding."""
-    is_own: Tensor
-    """Which of them are samples and not padding."""
+    rows: Tensor  # places of each device's samples, [devices, most]; the last one pads
+    is_own: Tensor  # which of them are samples and not padding
 
     def portions(self, most: int) -> Iterator["DeviceBatch"]:
         """Split the batch into portions with at most `most` samples of each device."""
@@ -174,11 +163,9 @@ class DeviceBatch:
 
 @dataclass(frozen=True)
 class OwnTests:
-    """Scores every device's model on its own test samples, where it has some.
-
-    Devices with about as many samples share one call of the learner: with thousands of devices, one
-    call for each would take most of a run.
-    """
+    """Scores every device's model on its own test samples, where it has some. Devices with about as
+    many samples share one call of the learner: with thousands of devices, one call for each would
+    take most of a run."""
 
     world: World
     _by_lanes: dict[int, list[DeviceBatch]] = field(default_factory=dict)

@@ -70,10 +70,8 @@ def _on_device(sizes: tuple[int, ...], device: torch.device, dtype: torch.dtype)
 
 
 def _around_mean(X_sld: Tensor, mean: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The mean [L, d] of an island, and the summed squared distance from it [L].
-
-    A mean is given where only some devices of the island are local.
-    """
+    """The mean [L, d] of an island, and the summed squared distance from it [L]. A mean is given
+    where only some devices of the island are local."""
     if mean is None and fused.runs_on(X_sld):
         from skerry.kernels.mixing import island_spread
 

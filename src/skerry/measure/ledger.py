@@ -13,9 +13,7 @@ from skerry.engine.stack import MixingGroup, Stack
 BYTES_PER_PARAMETER = NUMBER  # models travel as float32
 LINKS = ("uplink", "downlink", "d2d")
 UP, DOWN, D2D = range(3)
-CATCH_UP = 3
-"""Bytes between devices for messages that were missed while a link was down; counted only where
-links are compressed and change."""
+CATCH_UP = 3  # bytes for messages missed while a compressed link was down, where links change
 
 Ints = NDArray[np.int64]
 
@@ -91,10 +89,7 @@ class MissedMessages:
         """How many messages of its two ends went over each link."""
 
     def counts(self, t: int) -> Ints:
-        """The messages that each link that is up in round t must catch up on, both ways.
-
-        Rounds are asked for in order; some may be skipped.
-        """
+        """The messages that each link of round t must catch up on. Rounds are asked in order."""
         for before in range(self._rounds, t):
             self._advance(before)
         return self._advance(t)

@@ -32,20 +32,15 @@ SAMPLED = ("sampled_devices", "sampled_islands", "sampled_fewest", "sampled_most
 @dataclass(frozen=True)
 class Reading:
     """The measures of all lanes of a stack after one round, NaN where a lane does not have one.
-
     Values stay on the GPU until they are asked for, because asking makes a GPU wait: a run that is
-    evaluated every round asks once per checkpoint.
-    """
+    evaluated every round asks once per checkpoint."""
 
     round: int
     keys: tuple[str, ...]
-    due: tuple[int, ...]
-    """The lanes that get a row."""
+    due: tuple[int, ...]  # the lanes that get a row
     names: tuple[str, ...]
-    table: Tensor
-    """Values on the compute device, [measures, lanes]."""
-    counted: dict[str, NDArray[Any]]
-    """Values known to the host, [lanes] each."""
+    table: Tensor  # values on the compute device, [measures, lanes]
+    counted: dict[str, NDArray[Any]]  # values known to the host, [lanes] each
 
     def rows(self) -> dict[str, Row]:
         """The rows of the due lanes by the lane's key, without NaN."""
@@ -56,11 +51,9 @@ class Reading:
 
 
 class Observer:
-    """Takes the measures of one stack, moment by moment.
-
-    A reading is due at every evaluation. A lane with a server round between two evaluations gets a
-    row with its consensus measures too, so that every server round is recorded.
-    """
+    """Takes the measures of one stack, moment by moment. A reading is due at every evaluation. A
+    lane with a server round between two evaluations gets a row with its consensus measures too, so
+    that every server round is recorded."""
 
     def __init__(self, stack: Stack, ledger: Ledger | None = None, keeps_scores: bool = False):
         """With `keeps_scores`, `complete` need not score devices again in the same round."""
@@ -83,7 +76,6 @@ class Observer:
         self._spread_and_score = CapturedFunction(self._with_average_model, enabled=alone)
 
     def wants(self, group: str) -> bool:
-        """Whether any measure of a group is wanted."""
         return not self.wanted.isdisjoint(GROUPS[group])
 
     def rows(self, moment: Moment) -> dict[str, Row]:
@@ -149,8 +141,7 @@ class Observer:
         return self._spread_and_score(X_nld)
 
     def complete(self, moment: Moment, reading: Reading, lanes: Sequence[int]) -> Reading:
-        """The reading with the last row of lanes that end here: as after the last round, their
-        devices are scored, even if that is not due."""
+        """The reading with the last row of lanes that end here, whose devices are scored too."""
         if not (lanes and self._scores_devices):
             return reading
         values: dict[str, Tensor] = {}
@@ -281,24 +272,19 @@ def columns_by_key(readings: Sequence[Reading]) -> dict[str, Columns]:
         for name, values in (*zip(reading.names, table, strict=True), *reading.counted.items()):
             values_lmr[lanes, measure_of[name], r] = values[due]
     rounds = np.array([reading.round for reading in readings], dtype=np.float64)
-    return {
-        key: _columns(measure_of, rounds[due], values_mr[:, due])
-        for key, values_mr, due in zip(lane_of, values_lmr, due_lr, strict=True)
-        if due.any()
-    }
+    found = {}
+    for key, values_mr, due_r in zip(lane_of, values_lmr, due_lr, strict=True):
+        if due_r.any():
+            own_mr = values_mr[:, due_r]
+            taken_m = ~np.isnan(own_mr).all(axis=1)  # a measure that was never taken has no column
+            columns = dict(compress(zip(measure_of, own_mr, strict=True), taken_m))
+            found[key] = {"round": rounds[due_r]} | columns
+    return found
 
 
 def _places(names: Iterable[str]) -> dict[str, int]:
     """Each name once, with its place in the order."""
     return {name: number for number, name in enumerate(dict.fromkeys(names))}
-
-
-def _columns(
-    names: Iterable[str], rounds: NDArray[np.float64], values_mr: NDArray[np.float64]
-) -> Columns:
-    """The columns of one lane; a measure that was never taken has none."""
-    times_m = np.count_nonzero(~np.isnan(values_mr), axis=1)
-    return {"round": rounds} | dict(compress(zip(names, values_mr, strict=True), times_m))
 
 
 def _fetch_tables(readings: Sequence[Reading]) -> list[NDArray[np.float64]]:
@@ -308,6 +294,4 @@ def _fetch_tables(readings: Sequence[Reading]) -> list[NDArray[np.float64]]:
     flat = torch.cat([reading.table.flatten().double() for reading in readings]).cpu().numpy()
     ends = np.cumsum([reading.table.numel() for reading in readings])[:-1]
     pieces = np.split(flat, ends)
-    return [
-        piece.reshape(reading.table.shape) for piece, reading in zip(pieces, readings, strict=True)
-    ]
+    return [piece.reshape(one.table.shape) for piece, one in zip(pieces, readings, strict=True)]

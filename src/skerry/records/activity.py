@@ -26,8 +26,7 @@ from skerry.errors import RecordsError
 
 CHECKPOINT_FOLDER = "checkpoints"
 HEARTBEAT_SECONDS = 1.0
-STALE_SECONDS = 30.0
-"""A driver whose heartbeat is older is gone."""
+STALE_SECONDS = 30.0  # a driver whose heartbeat is older is gone
 BUSY_SECONDS = 5.0
 
 DRIVER_TABLE = "drivers"
@@ -53,9 +52,6 @@ PROGRESS_SCHEMA = (
 )
 
 
-# Plans
-
-
 class RunPlan:
     """The runs that a driver intends to compute: key, text digest and device-steps of each. The
     digest identifies a run whose key changes with files and objects outside the experiment."""
@@ -67,7 +63,6 @@ class RunPlan:
 
     @classmethod
     def of(cls, experiments: Iterable[Experiment]) -> "RunPlan":
-        """The plan to compute these experiments."""
         return cls((one.key(), text_digest(one), device_steps(one)) for one in experiments)
 
     def position(self, key: str, digest: str) -> int | None:
@@ -87,9 +82,6 @@ def text_digest(experiment: Experiment) -> str:
     """Hash of an experiment's fields; unlike its key, computed without importing user modules."""
     text = json.dumps(experiment.model_dump(mode="json"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-# Writing
 
 
 class Presence:
@@ -178,21 +170,14 @@ class Presence:
             self.write()
 
 
-# Reading
-
-
 @dataclass(frozen=True)
 class Activity:
     """The drivers at work in a store, their plan and their progress."""
 
-    working: bool = False
-    """Whether a driver is at work."""
-    plan: RunPlan | None = None
-    """The newest plan that is not done."""
-    rounds: Mapping[str, int] | None = None
-    """By key, rounds done of runs in progress."""
-    heartbeat: float = 0.0
-    """The newest heartbeat, in seconds since 1970."""
+    working: bool = False  # whether a driver is at work
+    plan: RunPlan | None = None  # the newest plan that is not done
+    rounds: Mapping[str, int] | None = None  # by key, rounds done of runs in progress
+    heartbeat: float = 0.0  # the newest heartbeat, in seconds since 1970
 
 
 def read_activity(db: sqlite3.Connection) -> Activity:
@@ -235,12 +220,8 @@ def is_alive(host: str, pid: int, heartbeat: float) -> bool:
     return True
 
 
-# Locks
-
-
 def lock_world(folder: Path, world: str) -> FileLock | None:
-    """Take the lock of a world (its key); None where another driver has it. The system releases the
-    lock of a process that dies."""
+    """Take the lock of a world, which ends with the process; None where another driver has it."""
     folder = folder / CHECKPOINT_FOLDER
     lock = FileLock(folder / f"{world}.lock")
     try:
@@ -261,7 +242,6 @@ def lock_world(folder: Path, world: str) -> FileLock | None:
 
 
 def unlock_world(lock: FileLock) -> None:
-    """Release the lock of a world and remove its file."""
     if lock.is_locked:
         with suppress(OSError):
             Path(lock.lock_file).unlink()

@@ -30,10 +30,8 @@ FACTS, FACTS_1 = "facts", "skerry"
 CHECKSUMS = "crc32"
 SEAL = "sha256"
 BLANK = "0" * 64
-MOST_HEADER = 100_000_000
-"""Bytes; safetensors takes no more."""
-ROOM = 100_000_000
-"""Bytes that a checkpoint leaves free."""
+MOST_HEADER = 100_000_000  # bytes; safetensors takes no more
+ROOM = 100_000_000  # bytes that a checkpoint leaves free
 
 
 def save_checkpoint(

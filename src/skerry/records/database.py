@@ -20,8 +20,7 @@ from skerry.records import activity, parts
 
 APPLICATION = int.from_bytes(b"skry", "big")  # tells a store from other SQLite files
 VERSION = 2
-KEYS_SINCE = 2
-"""The first format whose runs have the current content keys; its tables are those of format 1."""
+KEYS_SINCE = 2  # the first format with the current content keys; its tables are those of 1
 BUSY_SECONDS = 30.0
 LOOKS = 3
 
@@ -62,8 +61,7 @@ ADDITIONS = {
 }
 """By table, the statements that add it, and its columns: a store that lacks it and may only be read
 gets an empty temporary table in its place."""
-MIGRATIONS: dict[int, tuple[str, ...]] = {1: ()}
-"""By format, the statements that migrate a store to the next one."""
+MIGRATIONS: dict[int, tuple[str, ...]] = {1: ()}  # statements, by the format that they end
 
 MEANINGS = {
     "SQLITE_BUSY": f"another program has kept it locked for {BUSY_SECONDS:.0f} s. Try again when "
@@ -131,9 +129,11 @@ def create_or_open(path: Path) -> sqlite3.Connection:
 
 
 def open_existing(path: Path) -> sqlite3.Connection:
-    """Open a connection that only reads."""
     with translate_errors(path):
-        db = connect(path, "mode=ro" if _can_share(path) else "immutable=1")
+        # SQLite coordinates with writers through files beside the store. Where it can neither find
+        # nor create them, nobody is writing, and the one file is complete.
+        shares = os.access(path.parent, os.W_OK) or Path(f"{path}-wal").exists()
+        db = connect(path, "mode=ro" if shares else "immutable=1")
         with _close_on_error(db):
             if _is_blank(db, path):
                 raise RecordsError(f"{path} is empty, not a store. Give a folder of recorded runs.")
@@ -264,12 +264,6 @@ def _close_on_error(db: sqlite3.Connection) -> Iterator[None]:
     except BaseException:
         db.close()
         raise
-
-
-def _can_share(path: Path) -> bool:
-    """Whether SQLite can coordinate with writers through files beside the store. Where it can
-    neither find nor create them, nobody is writing, and the one file is complete."""
-    return os.access(path.parent, os.W_OK) or Path(f"{path}-wal").exists()
 
 
 def _is_blank(db: sqlite3.Connection, path: Path) -> bool:

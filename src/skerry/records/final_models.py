@@ -29,13 +29,10 @@ DEVICES, FIXED = "devices/", "fixed/"
 class FinalModels:
     """The models of all devices of a run as flat vectors, and what turns them into state dicts."""
 
-    X_nd: Tensor
-    """[devices, parameters], float32 on the CPU, without padding."""
+    X_nd: Tensor  # [devices, parameters], float32 on the CPU, without padding
     parameters: Layout
-    devices: tuple[str, ...]
-    """The names of the rows."""
-    islands: tuple[str, ...]
-    """The island of every row."""
+    devices: tuple[str, ...]  # the names of the rows
+    islands: tuple[str, ...]  # the island of every row
     untrained: Untrained
 
     @classmethod
@@ -54,8 +51,7 @@ class FinalModels:
     def state_dict(
         self, device: str | int = AVERAGE, island: str | None = None
     ) -> dict[str, Tensor]:
-        """The state dict of one device, by its name or row, or of the average of all devices or of
-        those on an island."""
+        """The state dict of a device (name or row), or of the average over all or an island."""
         vector_d = self._vector(device, island)
         tensors = named_tensors(self.parameters, vector_d)
         return self.untrained.complete({name: part.clone() for name, part in tensors.items()})

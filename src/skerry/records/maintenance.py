@@ -4,13 +4,13 @@ import os
 import sqlite3
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from skerry.config.experiment import Experiment, Section
-from skerry.errors import DamagedError, RecordsError, SkerryWarning
+from skerry.errors import DamagedError, RecordsError, SkerryWarning, writing
 from skerry.files import replacing
 from skerry.records import database
 from skerry.records.parts import CHECKSUM_TABLE, DEVICE_TABLE, ENTRY_COLUMNS, History
@@ -34,8 +34,7 @@ TABLES = {
 }
 """By table, its columns, of which the first numbers the rows. Checksums come last, because triggers
 remove them when other rows follow."""
-MOST_PROBED = 1_000_000
-"""Rows between readable ones that are tried one by one, at most."""
+MOST_PROBED = 1_000_000  # rows between readable ones that are tried one by one, at most
 
 
 @dataclass
@@ -44,8 +43,7 @@ class Findings:
 
     path: Path
     runs: int = 0
-    faults: dict[str, str] = field(default_factory=dict)
-    """By key of a run, or THE_FILE, what is wrong."""
+    faults: dict[str, str] = field(default_factory=dict)  # by key, or THE_FILE, what is wrong
     not_checked: dict[str, list[str]] = field(default_factory=dict)
     """By reason, the keys of runs that could not be checked completely."""
     models: dict[str, str] = field(default_factory=dict)
@@ -72,7 +70,12 @@ def check_store(store: Store) -> Findings:
     unsealed = store.without_checksums()
     current = store.has_current_keys
     for run, history in recorded:
-        if fault := _fault(run, history, current) or _fault_of_devices(run, store):
+        fault = _fault(run, history, current)
+        try:
+            store.devices(run.key)
+        except DamagedError as error:
+            fault = fault or error.reason
+        if fault:
             found.faults[run.key] = fault
             continue
         if run.key in unsealed:
@@ -106,14 +109,6 @@ def _fault_of_rows(run: Run, history: History) -> str | None:
     return None
 
 
-def _fault_of_devices(run: Run, store: Store) -> str | None:
-    try:
-        store.devices(run.key)
-    except DamagedError as error:
-        return error.reason
-    return None
-
-
 def _why_no_key(experiment: Experiment) -> str | None:
     """Why the key cannot be computed from the recorded experiment, or None."""
     if any(True for _ in experiment.users_own()):
@@ -124,25 +119,20 @@ def _why_no_key(experiment: Experiment) -> str | None:
     return None if complete else OTHER_FIELDS
 
 
-# Copies
-
-
 @dataclass(frozen=True)
 class Repaired:
     """Result of `repair_store`: the runs that were kept and lost."""
 
     kept: int
-    lost: dict[str, str]
-    """By key, why a run was lost. Runs whose entry is unreadable are missing here."""
-    aside: Path
-    """The path of the damaged file, which is kept."""
+    lost: dict[str, str]  # by key, why; runs with an unreadable entry are missing here
+    aside: Path  # the path of the damaged file, which is kept
 
 
 def back_up_store(folder: Path | str, file: Path) -> int:
     """Copy a store as of one moment, also while it is written to; returns the number of runs."""
     if file.exists():
         raise RecordsError(f"{file} is there already. Name a file that is not.")
-    with Store.read(folder) as store, _writing(file), replacing(file) as partial:
+    with Store.read(folder) as store, writing(file), replacing(file) as partial:
         with closing(sqlite3.connect(partial)) as copy:
             store.copy_to(copy)
             copy.execute("PRAGMA journal_mode = DELETE")  # all of it in one file
@@ -150,13 +140,12 @@ def back_up_store(folder: Path | str, file: Path) -> int:
 
 
 def repair_store(folder: Path) -> Repaired | None:
-    """Replace a damaged store by one with all of its sound runs, and keep the damaged file beside
-    it. Returns None where nothing is damaged."""
+    """Replace a damaged store by its sound runs, and keep the file aside; None if undamaged."""
     path = folder / FILE
     if not verify_store(folder).faults:
         return None
     aside = path.with_name(f"{FILE}.damaged-{datetime.now():%Y%m%d-%H%M%S}")
-    with _writing(path), replacing(path) as partial:
+    with writing(path), replacing(path) as partial:
         with closing(database.create_or_open(partial)) as fresh:
             lost = _copy_sound_runs(path, fresh, partial)
             [(kept,)] = fresh.execute("SELECT count(*) FROM runs")
@@ -169,7 +158,7 @@ def put_models_aside(folder: Path) -> dict[str, str]:
     """Rename the files of damaged models to `.damaged`; returns what is wrong, by run key."""
     faults = _damaged_models(folder)
     for file in (models_file(folder, key) for key in faults):
-        with _writing(file):
+        with writing(file):
             os.replace(file, f"{file}.damaged")
     return faults
 
@@ -185,17 +174,6 @@ def _damaged_models(folder: Path) -> dict[str, str]:
         except DamagedError as error:
             faults[file.stem] = error.reason
     return faults
-
-
-@contextmanager
-def _writing(file: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise RecordsError(
-            f"cannot write {file} ({error.strerror}). Choose a folder that exists and can be "
-            "written."
-        ) from None
 
 
 def _put_aside(path: Path, aside: Path) -> None:
@@ -251,8 +229,7 @@ def _copy_rows(old: sqlite3.Connection, fresh: sqlite3.Connection) -> tuple[bool
 def _readable_rows(
     db: sqlite3.Connection, table: str, columns: str
 ) -> Iterator[tuple[object, ...] | None]:
-    """Rows from the start up to damage, from the end back to it, and readable ones in between; None
-    stands for unreadable rows."""
+    """Rows up to damage, from the end back to it, and readable ones between; None: unreadable."""
     count = columns.partition(",")[0]
     select = f"SELECT {columns} FROM {table}"
     last = -1

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from skerry.measure.device_scores import DeviceTable
 
-History = dict[str, NDArray[Any]]
-"""Columns of equal length: "round" (int64) and every measure (float64)."""
+History = dict[str, NDArray[Any]]  # columns: "round" (int64) and every measure (float64)
 
 Column = Sequence[float] | NDArray[np.float64]
 
@@ -71,7 +70,6 @@ class HistoryPart:
         return part
 
     def to_blob(self) -> bytes:
-        """The matrix, compressed."""
         return zlib.compress(self.matrix.tobytes(), LEVEL)
 
     @property
@@ -91,8 +89,7 @@ class HistoryPart:
 
 
 def join_parts(parts: Iterable[HistoryPart]) -> History:
-    """Join parts in order to one history, NaN where a part lacks a measure of another. Raises
-    ValueError if their rounds do not follow each other."""
+    """Join parts to one history, NaN where a measure is missing; ValueError if out of order."""
     blocks = [
         (names, np.concatenate([part.matrix for part in alike], axis=1))
         for names, alike in groupby(parts, key=lambda part: part.names)
@@ -113,14 +110,11 @@ def join_parts(parts: Iterable[HistoryPart]) -> History:
 
 def last_values(history: History) -> dict[str, float]:
     """The last measured value of each measure, NaN if there is none."""
-    measured = {
-        name: column[~np.isnan(column)] for name, column in history.items() if name != "round"
-    }
+    measured = {name: one[~np.isnan(one)] for name, one in history.items() if name != "round"}
     return {name: float(values[-1]) if len(values) else np.nan for name, values in measured.items()}
 
 
 def _decompress(blob: bytes, most: int) -> bytes:
-    """Decompress to at most `most` bytes."""
     stream = zlib.decompressobj()
     try:
         content = stream.decompress(blob, most)
@@ -132,8 +126,6 @@ def _decompress(blob: bytes, most: int) -> bytes:
         raise ValueError("its end is missing, or something follows it")
     return content
 
-
-# Tables of devices
 
 DEVICE_TABLE = "devices"
 DEVICE_SCHEMA = (
@@ -162,8 +154,6 @@ def decode_devices(content: bytes, crc32: int) -> "DeviceTable":
         raise ValueError("a table of devices whose columns differ in length")
     return table
 
-
-# Checksums
 
 CHECKSUM_TABLE = "checksums"
 CHECKSUM_SCHEMA = (

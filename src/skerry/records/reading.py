@@ -40,8 +40,7 @@ STATUSES = frozenset(get_args(Status))
 FILE = "skerry.sqlite"
 SOURCE_OF = "source of "
 """Starts the names of versions that are hashes of a user's code: `source of server.primitive`."""
-MOST_NAMED = 3
-"""Damaged runs that one warning names at most."""
+MOST_NAMED = 3  # damaged runs that one warning names at most
 
 T = TypeVar("T")
 
@@ -85,8 +84,7 @@ class RecordedRuns:
         """By recorded text, experiments begun through this object, which need not be parsed."""
         self._written: dict[str, tuple[Run, History]] = {}
         """By key, runs finished through this object, which need not be read back."""
-        self.damaged: dict[str, str] = {}
-        """By key, why a run was left out."""
+        self.damaged: dict[str, str] = {}  # by key, why a run was left out
 
     def close(self) -> None:
         self._db.close()
@@ -194,9 +192,7 @@ class RecordedRuns:
             found = {key: self._written[key][1] for key in keys if key in self._written}
             if others := [key for key in keys if key not in found]:
                 found |= self._sound_histories(*_chosen(others))
-        return {
-            key: last_values(history) for key, history in found.items() if len(history["round"])
-        }
+        return {key: last_values(one) for key, one in found.items() if len(one["round"])}
 
     def devices(self, key: str) -> "DeviceTable | None":
         """Scores of every device of a run in the last round, if they were recorded."""
@@ -209,7 +205,6 @@ class RecordedRuns:
         return None
 
     def activity(self) -> Activity:
-        """The drivers at work in this store, their plans and their progress."""
         with database.translate_errors(self.path):
             return read_activity(self._db)
 
@@ -220,8 +215,6 @@ class RecordedRuns:
                 (SELECT max(id) FROM parts), (SELECT count(*) FROM parts) FROM runs"""
         )
         return tuple(found)
-
-    # From rows to objects
 
     def _to_run(self, row: Sequence[Any]) -> Run:
         crc32, rounds_done, *entry = row
@@ -271,8 +264,6 @@ class RecordedRuns:
     def _select(self, query: str, *values: Any) -> list[Any]:
         with database.translate_errors(self.path):
             return self._db.execute(query, values).fetchall()
-
-    # Damage
 
     def _sound_runs(self) -> list[Run]:
         rows = self._select(f"{_RUNS} ORDER BY id")

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FILE", "Run", "Status", "Store", "versions"]
 
-MODELS = "models"
-"""The folder beside a store that holds the final models of runs, where they are kept."""
+MODELS = "models"  # the folder beside a store with the final models of runs
 
 _STORED_PARTS = """SELECT first, last, names, matrix FROM parts
     LEFT JOIN measures ON measures.id = parts.measures WHERE run = ? ORDER BY last"""
@@ -82,8 +81,6 @@ class Store(RecordedRuns):
     def has_current_keys(self) -> bool:
         """Whether content keys are the current ones. An older store can only be read."""
         return database.has_current_keys(self._db)
-
-    # Recording
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -188,7 +185,6 @@ class Store(RecordedRuns):
                     store_history_checksum(self._db, run, history_checksum(kept))
 
     def finish(self, key: str, status: Status, *, wall_seconds: float, note: str = "") -> None:
-        """Record the end of a run: finished, diverged or failed."""
         if status == "running":
             raise RecordsError(
                 f"run {key} cannot finish as running. Use finished, diverged or failed."
@@ -216,7 +212,6 @@ class Store(RecordedRuns):
             store_entry_checksum(self._db, key)
 
     def keep_devices(self, tables: Mapping[str, "DeviceTable"]) -> None:
-        """Record the last evaluation of every device of these runs."""
         with self.transaction():
             for key, table in tables.items():
                 run, *_ = self._open_run(key)
@@ -235,10 +230,11 @@ class Store(RecordedRuns):
             self._written.pop(key, None)
             self._appended.pop(key, None)
         if (self.path.parent / MODELS).is_dir():
-            for key in keys:
-                _remove(models_file(self.path.parent, key))
-
-    # Inside
+            for file in (models_file(self.path.parent, key) for key in keys):
+                try:
+                    file.unlink(missing_ok=True)
+                except OSError as error:
+                    raise RecordsError(f"cannot remove {file} ({error.strerror}).") from None
 
     def _open_run(self, key: str) -> tuple[int, int, int | None]:
         """Id, last round (-1: none) and history checksum of a run that is not finished."""
@@ -271,13 +267,6 @@ class Store(RecordedRuns):
 def models_file(folder: Path, key: str) -> Path:
     """The file with a run's final models, in the folder of its store."""
     return folder / MODELS / f"{quote(key, safe='')}.safetensors"  # a store may come from anywhere
-
-
-def _remove(file: Path) -> None:
-    try:
-        file.unlink(missing_ok=True)
-    except OSError as error:
-        raise RecordsError(f"cannot remove {file} ({error.strerror}).") from None
 
 
 def versions() -> dict[str, str]:

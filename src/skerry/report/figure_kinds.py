@@ -26,8 +26,7 @@ class FigureKind(NamedTuple):
     """A kind of figure, which the function `draw_<name>` of a module draws."""
 
     says: str
-    takes: tuple[str, ...]
-    """The options that this kind uses, besides the folder, the file, the width and the title."""
+    takes: tuple[str, ...]  # the options it uses besides folder, file, width and title
     module: str = "skerry.report.figures.kinds"
 
 
@@ -85,11 +84,9 @@ class FigureRequest:
     best: str | None = None
     last: int | None = None
     round: int | None = None
-    width: float = 3.3
-    """In inches; the default is one column of a page, as in `style.WIDTHS`."""
+    width: float = 3.3  # in inches; the default is one column of a page, as in `style.WIDTHS`
     title: str = ""
-    runs: "RunTable | None" = None
-    """The runs to draw; None to read the store in the folder."""
+    runs: "RunTable | None" = None  # the runs to draw; None to read the store in the folder
 
     @cached_property
     def table(self) -> "RunTable":
@@ -136,7 +133,6 @@ class DrawnFigure:
 
 
 def draw_figure(kind: str, request: FigureRequest) -> DrawnFigure:
-    """Draw a figure of one of the KINDS."""
     draw = getattr(import_module(KINDS[kind].module), f"draw_{kind}")
     figure: DrawnFigure = draw(request)
     return figure

@@ -29,10 +29,7 @@ if TYPE_CHECKING:
     from skerry.theory import Bound, Certificate
 
 SHOW_SECONDS = 0.2
-MOST_ROWS = 60
-"""Rows of a table that a notebook shows at most."""
-
-# Tables
+MOST_ROWS = 60  # rows of a table that a notebook shows at most
 
 
 def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -51,7 +48,6 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def html_of_table(table: "Table") -> str:
-    """A table for the terminal as HTML."""
     from rich.text import Text
 
     def plain(cell: Any) -> str:
@@ -88,13 +84,11 @@ def html_of_results(results: "Results") -> str:
 
 
 def html_of_lane(lane: "Lane") -> str:
-    """The final values of a run."""
     rows = [(traits(name).title, format_measure(name, value)) for name, value in lane.final.items()]
-    about = f"{lane.label}, seed {lane.experiment.seed}, {lane.status}"
+    words = f"{lane.label}, seed {lane.experiment.seed}, {lane.status}"
+    about = _paragraph(words, f"{lane.experiment.name}:")
     note = _paragraph(lane.note) if lane.note else ""
-    return (
-        _paragraph(about, f"{lane.experiment.name}:") + note + html_table(("", "last value"), rows)
-    )
+    return about + note + html_table(("", "last value"), rows)
 
 
 def html_of_experiment(experiment: "Experiment") -> str:
@@ -138,9 +132,6 @@ def _number(value: Any) -> str:
     return f"{array.size} values, {array.min():,.4g} to {array.max():,.4g}"
 
 
-# Figures
-
-
 def plot(results: "Results", kind: str | None = None, **options: Any) -> DrawnFigure:
     """The figure of `skerry run`, or any kind of `skerry figure` with its options."""
     from skerry.report.figures import overview
@@ -179,13 +170,12 @@ def _names(option: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(text.strip() for text in texts)
 
 
-# Progress
-
-
 @contextmanager
 def progress(wanted: bool | None) -> Iterator[Progress | None]:
     """Show progress: bars on a terminal, a bar in a notebook, lines elsewhere if `wanted`."""
-    inside = in_notebook()
+    # Nothing is imported to find out whether this is the kernel of a notebook.
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    inside = type(shell).__name__ == "ZMQInteractiveShell"
     if wanted is False or (wanted is None and not inside and not sys.stderr.isatty()):
         yield None
     elif inside:
@@ -197,12 +187,6 @@ def progress(wanted: bool | None) -> Iterator[Progress | None]:
     else:
         with show_sweep_progress("average_accuracy") as bars:
             yield bars
-
-
-def in_notebook() -> bool:
-    """Whether the process is the kernel of a notebook. Nothing is imported to find out."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"
 
 
 class NotebookBar(SweepProgress):

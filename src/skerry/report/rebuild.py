@@ -51,15 +51,13 @@ def build_named_fleet(experiment: "Experiment") -> "Fleet":
 
 
 def first_server_round(experiment: "Experiment") -> int:
-    """The first server round, counted from 0; the last round if the run ends before it, and the
-    first round if there is no server."""
+    """The first server round, from 0; at most the last round, and 0 without a server."""
     server = experiment.server
     return min(server.offset, experiment.rounds - 1) if server.is_there else 0
 
 
 def sampled_devices(experiment: "Experiment", fleet: "Fleet", t: int) -> list[int] | None:
-    """The devices that the server samples in round t, as in the engine; None if this depends on
-    data, models or the user's own rule or schedule."""
+    """The devices sampled in round t; None if they depend on more than network and seed."""
     from skerry.engine.participation.awake import Awake
 
     server, rounds = experiment.server, experiment.rounds

@@ -39,11 +39,9 @@ class Best:
 
     measure: str
     primitive: str
-    cell: Fields
-    """The fields that vary between the runs of the folder."""
+    cell: Fields  # the fields that vary between the runs of the folder
     mean: float
-    half_width: float | None
-    """Half of the 95 % interval; None while there is one seed."""
+    half_width: float | None  # half of the 95 % interval; None while there is one seed
     seeds: int
 
 
@@ -51,8 +49,7 @@ class Best:
 class Message:
     """Runs that ended at one time in the same way."""
 
-    time: str
-    """UTC, as recorded."""
+    time: str  # UTC, as recorded
     status: str
     runs: int
     note: str
@@ -70,12 +67,9 @@ class Snapshot:
     running: int
     diverged: int
     failed: int
-    to_do: int | None
-    """Planned runs that have not started; None where there is no plan."""
-    others: int
-    """Runs in the folder that are not part of the plan."""
-    share: float
-    """The share of the planned computing that is done."""
+    to_do: int | None  # planned runs that have not started; None where there is no plan
+    others: int  # runs in the folder that are not part of the plan
+    share: float  # the share of the planned computing that is done
     device_steps_per_second: float | None
     rounds_per_second: float | None
     seconds_left: float | None
@@ -96,8 +90,7 @@ class WatchedRun:
     """A recorded run, with all that a snapshot needs."""
 
     run: Run
-    final: dict[str, float]
-    """The last value of every measure; empty unless the run is finished."""
+    final: dict[str, float]  # the last value of every measure; empty unless the run is finished
 
     @cached_property
     def digest(self) -> str:
@@ -127,8 +120,7 @@ def take_snapshot(
     written: float,
     measure: str | None = None,
 ) -> Snapshot:
-    """Summarise runs. `plan` is the newest plan of a driver; `working`, whether one is at work;
-    `written`, the time of its last heartbeat."""
+    """Summarise runs, by the newest plan, whether a driver works, and its last heartbeat."""
     planned, missing = _of_plan(runs, plan)
     counts = Counter(watched.run.status for watched in planned)
     running = [watched for watched in planned if watched.run.status == "running"]
@@ -190,9 +182,6 @@ def _newest_messages(runs: Sequence[Run]) -> Iterator[Message]:
         yield Message(when, status, len(seeds), note, tuple(sorted(set(seeds))))
 
 
-# The best cells
-
-
 def best_by_primitive(runs: Sequence[WatchedRun], measure: str | None = None) -> Iterator[Best]:
     """Every primitive's best cell by the mean of a measure, or of the usual ones, over seeds."""
     done = [watched for watched in runs if watched.final]
@@ -228,17 +217,12 @@ def _best_of(grid: RunTable, cells: Cells) -> Iterator[Best]:
         )
 
 
-# Speed
-
-
 @dataclass(frozen=True)
 class RunSpeed:
     """The speed of all workers together."""
 
-    steps: float
-    """Device-steps per second."""
-    rounds: float
-    """Rounds per second, summed over runs."""
+    steps: float  # device-steps per second
+    rounds: float  # rounds per second, summed over runs
 
 
 def recent_speed(runs: Sequence[Run], recent: float = RECENT_SECONDS) -> RunSpeed | None:

@@ -24,13 +24,11 @@ ISLANDS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#F0E442", "#0072B2", "#D
 INK, GREY, FAINT, MISSING = "#333333", "#555555", "#DDDDDD", "#EEEEEE"
 
 MARKERS = {"s2s": "o", "s2a": "s", "blend": "^", "none": "X"}
-BLEND_MARKERS = ("<", "v", "^", "D", ">")
-"""One marker for each fifth of the range of beta."""
+BLEND_MARKERS = ("<", "v", "^", "D", ">")  # one marker for each fifth of the range of beta
 OTHER_MARKERS = ("P", "*", "h", "d")
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (8, 3)))
 
-WIDTHS = {"column": 3.3, "full": 6.9}
-"""Widths in inches: one column of a two-column page, and the full page."""
+WIDTHS = {"column": 3.3, "full": 6.9}  # inches: a column of two, and the full page
 
 PAPER: dict[str, Any] = {
     "font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8, "xtick.labelsize": 7,
@@ -116,9 +114,8 @@ def contrast(one: str, other: str) -> float:
 def luminance(colour: Iterable[float]) -> float:
     """WCAG's relative luminance of a colour, RGB from 0 to 1."""
     linear = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in colour)
-    return sum(
-        weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=False)
-    )
+    shares = (0.2126, 0.7152, 0.0722)
+    return sum(share * part for share, part in zip(shares, linear, strict=False))
 
 
 def rgb(colour: str) -> tuple[float, float, float]:

@@ -17,12 +17,8 @@ if TYPE_CHECKING:
     from skerry.analysis.statistics import Estimate
 
 NOTHING = "-"
-PAGE = 100
-"""The line length of longer texts, in letters."""
+PAGE = 100  # the line length of longer texts, in letters
 UNFOLDED = 10_000
-
-
-# Numbers
 
 
 def format_measure(measure: str, value: float, sign: Literal["+", "-"] = "-") -> str:
@@ -32,8 +28,7 @@ def format_measure(measure: str, value: float, sign: Literal["+", "-"] = "-") ->
 
 
 def format_estimate(measure: str, found: "Estimate", sign: Literal["+", "-"] = "-") -> str:
-    """A mean over seeds with half of its 95 % interval: `91.24 ± 0.31`. Without the interval if all
-    seeds agree."""
+    """A mean and half of its 95 % interval, `91.24 ± 0.31`, unless all seeds agree."""
     if found.count == 0:
         return NOTHING
     style, error_style = _styles(measure)
@@ -51,8 +46,7 @@ def plus_minus(
 
 
 def number(value: Any) -> str:
-    """A number as text: whole numbers up to seven digits, others to four digits. The parts of a
-    tuple are joined by +."""
+    """A number as text, whole up to seven digits, else with four; tuples are joined by +."""
     if isinstance(value, tuple):
         return "+".join(map(str, value))
     x = math.nan if value is None else float(value)
@@ -93,12 +87,8 @@ def _styles(measure: str) -> tuple[str, str]:
     return ("z,.0f", ",.0f") if row.is_count else ("z#.4g", "#.2g")
 
 
-# The console
-
-
 def console(fold_at: int | None = None) -> "Console":
-    """A rich console. Lines are folded at the edge of a terminal; in a file or a pipe they are
-    folded only at `fold_at` letters, if it is given."""
+    """A rich console that folds lines at the edge of a terminal, elsewhere only at `fold_at`."""
     found = safe_console(highlight=False, soft_wrap=fold_at is None)
     if not found.is_terminal:
         found.width = fold_at or UNFOLDED
@@ -126,9 +116,6 @@ def say(line: str) -> None:
     print(printable(line), file=sys.stderr, flush=True)
 
 
-# Tables
-
-
 @dataclass(frozen=True)
 class Sheet:
     """A table of texts, which can be shown on a terminal or written as Markdown or LaTeX."""
@@ -136,8 +123,7 @@ class Sheet:
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    sides: str
-    """For each column l (left, for words) or r (right, for numbers)."""
+    sides: str  # for each column l (left, for words) or r (right, for numbers)
 
     def to_rich(self) -> "Table":
         from rich.markup import escape

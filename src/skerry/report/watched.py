@@ -16,8 +16,7 @@ from skerry.report.snapshot import Snapshot, WatchedRun, take_snapshot
 
 
 class WatchedFolder:
-    """A folder of runs for `skerry watch`. Finished runs are read once, and nothing is read while
-    the store does not change."""
+    """A folder for `skerry watch`: finished runs are read once, and nothing without a change."""
 
     def __init__(self, folder: Path, measure: str | None = None):
         if measure is not None and measure not in MEASURES:

@@ -48,8 +48,7 @@ def describe_network(experiment: Experiment, sizes: Sequence[int] | None = None)
 
 
 def describe_runs(experiments: Sequence[Experiment]) -> str:
-    """One line on what the runs of a study have in common: network, problem, server, rounds,
-    seeds."""
+    """One line on the network, problem, server, rounds and seeds that runs have in common."""
     # A preset sets some fields itself, so a run without one represents the study better.
     first = next((one for one in experiments if not one.server.name), experiments[0])
     seeds = {experiment.seed for experiment in experiments}
@@ -68,8 +67,7 @@ def describe_results(results: Results) -> str:
 
 
 def _further(experiment: Experiment) -> str:
-    """The method and the compression, if any: `method carry; links compressed by top_k to 0.1;
-    `."""
+    """The method and the compression, if any: `method carry; links compressed by top_k; `."""
     network, server = experiment.network, experiment.server
     parts = [] if experiment.method.is_plain else [f"method {experiment.method.name}"]
     ways = {"both": "server messages", "up": "messages to the server", "down": "those from it"}

@@ -11,8 +11,7 @@ from skerry.errors import did_you_mean
 from skerry.plugins.fingerprint import as_text
 
 SEEDS = "seed"
-COMPARE = "compare"
-"""The axis whose values are names of primitives and presets, as the option `compare` takes."""
+COMPARE = "compare"  # its values are names of primitives and presets, as for the option `compare`
 TAKE_LISTS = (
     "network.components",
     "availability.awake",
@@ -22,8 +21,7 @@ TAKE_LISTS = (
 )
 """The fields whose single values may be lists."""
 
-Cell = tuple[tuple[str, Any], ...]
-"""A cell of the grid: every axis field with its value, without the seed."""
+Cell = tuple[tuple[str, Any], ...]  # every axis field with its value, without the seed
 
 
 @dataclass(frozen=True)
@@ -32,9 +30,6 @@ class Axis:
 
     fields: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
-
-
-# Reading
 
 
 def flatten_fields(table: Any, prefix: str = "") -> Any:
@@ -89,9 +84,6 @@ def _values_of_axis(path: str, value: Any) -> list[Any]:
     if path in TAKE_LISTS and not all(isinstance(item, list) for item in value):
         return [value]
     return value
-
-
-# Checks
 
 
 def axis_faults(typed: Mapping[str, Any], experiment: Mapping[str, Any]) -> Iterator[str]:
@@ -150,9 +142,6 @@ def _known_fields() -> list[str]:
         if isinstance(section, Section):
             fields += [f"{name}.{field}" for field in type(section).model_fields]
     return fields
-
-
-# The grid
 
 
 def parse_axes(typed: Mapping[str, Any]) -> list[Axis]:

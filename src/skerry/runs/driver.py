@@ -51,8 +51,7 @@ from skerry.runs.process import DETERMINISTIC_LANES, was_deterministic
 from skerry.runs.progress import Progress
 from skerry.runs.resume import count_runs, warn_user
 
-ATTEMPTS = 3
-"""How often a stack may lose its worker before it is split."""
+ATTEMPTS = 3  # how often a stack may lose its worker before it is split
 
 
 class StoppedError(Exception):
@@ -66,8 +65,7 @@ class _OpenWorld:
     lock: FileLock
     key: str
     jobs: int = 0
-    failed: bool = False
-    """Whether some of its runs are not finished, so that its checkpoints are kept."""
+    failed: bool = False  # whether some of its runs are not finished; then checkpoints are kept
 
 
 class Driver:
@@ -98,17 +96,14 @@ class Driver:
         self._closing = ExitStack()
         self._closing.callback(self._progress.close)
         self._store: Store | None = None
-        self._keys: dict[str, str] = {}
-        """By key of an experiment's text, the key of its run."""
+        self._keys: dict[str, str] = {}  # by key of an experiment's text, the key of its run
         self._queue: deque[StackJob] = deque()
         self._running = 0
         self._open_worlds: dict[str, _OpenWorld] = {}
-        self._fits: dict[str, int] = {}
-        """By memory shape, the size of stacks after one did not fit."""
+        self._fits: dict[str, int] = {}  # by memory shape, the size of stacks after one did not fit
         self._surveyed: tuple[str, WorldSurvey] | None = None
         """The world that was surveyed before anything was written, by its key."""
-        self._rehearsed: set[str] = set()
-        """The keys of worlds whose plug-ins were tried then."""
+        self._rehearsed: set[str] = set()  # the keys of worlds whose plug-ins were tried then
 
     def __enter__(self) -> Self:
         return self
@@ -148,7 +143,6 @@ class Driver:
         return [self._keys[experiment.key()] for experiment in experiments]
 
     def waiting(self, experiments: Sequence[Experiment]) -> list[Experiment]:
-        """The experiments whose runs are not recorded yet."""
         keys = {self.key(experiment): experiment for experiment in experiments}
         done = self._done(keys)
         return [experiment for key, experiment in keys.items() if key not in done]
@@ -263,8 +257,6 @@ class Driver:
             if experiment.key() in self._keys  # else its world could not be built
         }
 
-    # Submitting
-
     def _submit(self, ahead: deque[Sequence[Experiment]]) -> None:
         """Fill the free slots; wait where other drivers work on all worlds that are left."""
         while self._running < self._executor.slots and (job := self._next(ahead)):
@@ -346,13 +338,10 @@ class Driver:
             self._progress.world_ready(survey.world)
         size = choose_stack_size(len(waiting), self._worlds, survey, self._executor)
         survey = replace(survey, world=None)  # it must not be kept when the next one is built
-        rehearsed = group[0].world_key() in self._rehearsed
-        for lanes in split_lanes(waiting, DETERMINISTIC_LANES if self._deterministic else size):
-            self._queue.append(
-                StackJob(
-                    tuple(lanes), survey, deterministic=self._deterministic, rehearsed=rehearsed
-                )
-            )
+        rehearsed, alone = group[0].world_key() in self._rehearsed, self._deterministic
+        for lanes in split_lanes(waiting, DETERMINISTIC_LANES if alone else size):
+            job = StackJob(tuple(lanes), survey, deterministic=alone, rehearsed=rehearsed)
+            self._queue.append(job)
             world.jobs += 1
         if not world.jobs:
             self._close(world)
@@ -363,8 +352,6 @@ class Driver:
             replace(job, experiments=tuple(lanes), attempts=0) for lanes in reversed(pieces)
         )
         self._open_worlds[job.experiments[0].world_key()].jobs += len(pieces) - 1
-
-    # Events
 
     def _take(self, job: StackJob, event: Event) -> None:
         if isinstance(event, Tick):
@@ -439,7 +426,6 @@ class Driver:
     def _fail(
         self, experiments: Sequence[Experiment], fingerprints: dict[str, str], message: str
     ) -> None:
-        """Record runs of one world as failed."""
         by_key = {experiment.key(fingerprints): experiment for experiment in experiments}
         self._keys |= {experiment.key(): key for key, experiment in by_key.items()}
         with self.store.transaction():

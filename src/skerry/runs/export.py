@@ -27,7 +27,10 @@ def find_run(folder: Path, prefix: str) -> Lane:
     found = [lane for lane in lanes if lane.key.startswith(prefix) and lane.status == "finished"]
     if len(found) == 1:
         return found[0]
-    listed = "; ".join(_line(lane) for lane in (found or lanes)[:MOST_LISTED])
+    listed = "; ".join(
+        f"{lane.key} ({lane.label}, seed {lane.experiment.seed}, {lane.status})"
+        for lane in (found or lanes)[:MOST_LISTED]
+    )
     more = ", ..." if len(found or lanes) > MOST_LISTED else ""
     wanted = f"that begins with '{prefix}'" if prefix else ""
     raise SkerryError(
@@ -35,11 +38,6 @@ def find_run(folder: Path, prefix: str) -> Lane:
         f"{len(found)} {wanted}".rstrip()
         + f"). There are {listed or 'none'}{more}."
     )
-
-
-def _line(lane: Lane) -> str:
-    """A run in one line, such as `3f2a... (S2A, seed 0, finished)`."""
-    return f"{lane.key} ({lane.label}, seed {lane.experiment.seed}, {lane.status})"
 
 
 def final_models(folder: Path, lane: Lane, progress: Progress | None = None) -> FinalModels:

@@ -32,8 +32,7 @@ from skerry.runs.process import DETERMINISTIC_LANES, DETERMINISTIC_THREADS
 from skerry.runs.stages import planned_runs
 from skerry.runs.sweep import Sweep
 
-SUM_BYTES = 8
-"""Bytes of a number in an exact sum over ranks."""
+SUM_BYTES = 8  # bytes of a number in an exact sum over ranks
 StackKind: TypeAlias = tuple[str, frozenset[tuple[str, str, str]]]
 PROBE_SECONDS = 1.0
 PROBE_LANES = 8
@@ -46,20 +45,15 @@ class Forecast:
     cells: int
     seeds: int
     runs: int
-    recorded: int
-    """Runs that are finished already."""
-    worlds: int
-    """Worlds that have runs to compute."""
+    recorded: int  # runs that are finished already
+    worlds: int  # worlds that have runs to compute
     stacks: int
-    lanes: int
-    """Lanes of the largest stack."""
-    stack_bytes: int
-    """What the largest stack needs, with its world."""
+    lanes: int  # lanes of the largest stack
+    stack_bytes: int  # what the largest stack needs, with its world
     free_bytes: int
     at_once: int
     seconds: float
-    stops: bool = False
-    """Whether runs have a stop rule, so that all this is needed at most."""
+    stops: bool = False  # whether runs have a stop rule, so that all this is needed at most
 
 
 def forecast_sweep(
@@ -118,7 +112,6 @@ def _waiting(
 def _round_seconds(
     pieces: Sequence[Sequence[Experiment]], device: str, threads: int
 ) -> dict[StackKind, float]:
-    """Seconds of a round per lane, by kind of stack."""
     first = {_kind(piece): piece for piece in reversed(pieces)}
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -155,30 +148,19 @@ def _time_rounds(experiments: Sequence[Experiment], device: str, seconds: float)
     return (ends[-1] - ends[first]) / (len(ends) - 1 - first) / len(stack)
 
 
-# Ranks
-
-
 @dataclass(frozen=True)
 class RankPlan:
     """Devices, memory and messages of each of several ranks of a run."""
 
     runs: int
-    lanes: int
-    """Runs that are computed together, at most."""
-    devices: tuple[int, ...]
-    """Devices of each rank."""
-    islands: tuple[int, ...]
-    """Islands of which each rank holds devices."""
-    cut_islands: int
-    """Islands that are divided among ranks."""
-    rank_bytes: int
-    """Memory of the largest rank, with all lanes."""
-    free_bytes: int
-    """Free memory of this machine or its GPU."""
-    server_bytes: int
-    """What a rank sends in a server round, for all lanes."""
-    border_bytes: int
-    """What a rank receives before each mixing step, for all lanes, at most."""
+    lanes: int  # runs that are computed together, at most
+    devices: tuple[int, ...]  # devices of each rank
+    islands: tuple[int, ...]  # islands of which each rank holds devices
+    cut_islands: int  # islands that are divided among ranks
+    rank_bytes: int  # memory of the largest rank, with all lanes
+    free_bytes: int  # free memory of this machine or its GPU
+    server_bytes: int  # what a rank sends in a server round, for all lanes
+    border_bytes: int  # what a rank receives before each mixing step, for all lanes, at most
 
 
 def plan_ranks(

@@ -18,12 +18,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 POLL_SECONDS = 0.1
-GRACE_SECONDS = 2.0
-"""How long an error of another rank waits for the first rank, which reports common errors."""
-SAVING_SECONDS = 60.0
-"""How long ranks that were stopped may take for a checkpoint."""
-LIFELINE = "SKERRY_LIFELINE"
-"""Environment variable of ranks that must end when their stdin does, with their parent."""
+GRACE_SECONDS = 2.0  # how long an error waits for the first rank, which reports common ones
+SAVING_SECONDS = 60.0  # how long ranks that were stopped may take for a checkpoint
+LIFELINE = "SKERRY_LIFELINE"  # environment variable: the rank ends with its parent's pipe
 LOCAL = {"linux": "lo", "darwin": "lo0"}
 
 
@@ -41,8 +38,7 @@ class _Rank:
 
 
 def launch(ranks: int, arguments: Sequence[str], threads: int) -> tuple[int, str]:
-    """Run `skerry` with these arguments on several ranks. Returns the exit code, and an error line,
-    which is empty where a rank has printed it."""
+    """Run `skerry` on several ranks; returns the exit code and an error line, unless printed."""
     environment = {
         **os.environ,
         "WORLD_SIZE": str(ranks),

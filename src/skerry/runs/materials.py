@@ -98,18 +98,13 @@ def with_sizes(experiments: Iterable[Experiment]) -> list[Experiment]:
             return network
         return network.model_copy(update={"devices": sum(sizes), "components": sizes})
 
+    # `with_materials` has the sizes of data from Python.
     return [
         one.model_copy(update={"network": sized(one.network, one.data, one.seed)})
-        if _is_sized_outside(one)
+        if one.network.is_file or (one.data.split == "given" and one.data.dataset != GIVEN)
         else one
         for one in experiments
     ]
-
-
-def _is_sized_outside(experiment: Experiment) -> bool:
-    """Whether a file determines the sizes; data from Python are handled by `with_materials`."""
-    data = experiment.data
-    return experiment.network.is_file or (data.split == "given" and data.dataset != GIVEN)
 
 
 def collect_materials(

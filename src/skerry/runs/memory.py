@@ -28,21 +28,13 @@ from skerry.network.links import Links
 
 USABLE = {"cpu": 0.7, "cuda": 0.6}
 """Usable share of the free memory. A step on a GPU takes a quarter of it for temporaries."""
-WORKSPACE = 2**25
-"""Bytes that torch takes on a GPU for matrix products, and again for those in CUDA graphs."""
-COPIES = 3
-"""Copies of X for which a plan leaves room: X, what the server gathers of it, and one more where
-lanes are kept or saved."""
-EVALUATION = 2**28
-"""Bytes of temporaries of the measures, which are computed a few models at a time."""
+WORKSPACE = 2**25  # bytes of torch on a GPU for products, and again for those in CUDA graphs
+COPIES = 3  # copies of X in a plan: X, what the server gathers, and one more to keep or save lanes
+EVALUATION = 2**28  # bytes of the measures' temporaries, a few models at a time
 SCORES = {"cpu": 160 * 2**20, "cuda": 2**26}
-"""Bytes of class scores and what is computed from them, at most, unless a learner knows better:
-more are computed in portions."""
-MEANS, TABLES, WEIGHTS = 3, 3, 4
-"""Arrays that exist at once: of island means; of each device's scores by class, per lane; of their
-weights, for all lanes."""
-CPU_STACK = 2**28
-"""Bytes of X beyond which a larger stack on a CPU saves no time per lane."""
+"""Bytes of class scores, unless a learner knows better; more are computed in portions."""
+MEANS, TABLES, WEIGHTS = 3, 3, 4  # arrays at once: island means, device scores, weights
+CPU_STACK = 2**28  # bytes of X beyond which a larger stack on a CPU saves no time per lane
 CPU_LANES = (8, 128)
 CONTAINER = "/sys/fs/cgroup/memory"
 
@@ -50,16 +42,11 @@ CONTAINER = "/sys/fs/cgroup/memory"
 DRAWN = 170
 """Bytes of a link in a networkx graph: two entries of dictionaries, and one of its own. Python
 keeps them for other objects when the graph is gone."""
-EDGE = 16
-"""Bytes of a link as a pair of numbers."""
-SORTED = 66
-"""More bytes of a link while its pairs are sorted."""
-WEIGHED = 40
-"""Bytes of an entry of W while it is put together."""
-SCIPY_ENTRY, TORCH_ENTRY = 12, 20
-"""Bytes of an entry of a sparse W."""
-TABLE = 4
-"""Numbers of a device in the table that minibatches are drawn by."""
+EDGE = 16  # bytes of a link as a pair of numbers
+SORTED = 66  # more bytes of a link while its pairs are sorted
+WEIGHED = 40  # bytes of an entry of W while it is put together
+SCIPY_ENTRY, TORCH_ENTRY = 12, 20  # bytes of an entry of a sparse W
+TABLE = 4  # numbers of a device in the table that minibatches are drawn by
 DOUBLE, SINGLE = 8, 4
 
 
@@ -69,38 +56,23 @@ class Footprint:
 
     free: int
     total: int
-    share: float
-    """The share of the free memory that stacks may take."""
-    world: int
-    """The world itself with its links and data; every process holds its own."""
-    lane: int
-    """X of one lane."""
-    step: tuple[int, int, int]
-    """Temporaries of the local steps: fixed part, additional part per lane, maximum."""
-    other: float
-    """Temporaries of server rounds and measures, as a share of X."""
-    scores: int
-    """Class scores of a lane's models on the test set, and what is computed from them."""
-    most_scores: int
-    """The maximum of `scores` over all lanes."""
-    efficient: int
-    """The number of lanes beyond which a stack gets no faster per lane."""
+    share: float  # the share of the free memory that stacks may take
+    world: int  # the world itself with its links and data; every process holds its own
+    lane: int  # X of one lane
+    step: tuple[int, int, int]  # temporaries of local steps: fixed, more per lane, at most
+    other: float  # temporaries of server rounds and measures, as a share of X
+    scores: int  # class scores of a lane's models on the test set, and what is computed from them
+    most_scores: int  # the maximum of `scores` over all lanes
+    efficient: int  # the number of lanes beyond which a stack gets no faster per lane
     on_gpu: bool = False
-    devices: int = 1
-    """The number of devices of the whole fleet."""
-    building: int = 0
-    """Additional bytes while the world is built, before it has lanes."""
-    weighing: int = 0
-    """Additional bytes while W is assembled, with lanes."""
-    companions: int = 0
-    """Arrays of the size of X that a lane keeps for its method and for compression, at most."""
-    private: float = 0.0
-    """Share of X that is private. A copy of it is kept while the rest travels or is measured."""
-    judged: int = 0
-    """Scores of each device of a lane on each class."""
+    devices: int = 1  # the number of devices of the whole fleet
+    building: int = 0  # additional bytes while the world is built, before it has lanes
+    weighing: int = 0  # additional bytes while W is assembled, with lanes
+    companions: int = 0  # arrays like X that a lane keeps for its method and compression, at most
+    private: float = 0.0  # share of X that is private, and copied while the rest travels
+    judged: int = 0  # scores of each device of a lane on each class
     passing: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    """Temporary arrays of compressed messages, in units of X: what is compressed, what exists
-    beside it, and the maximum."""
+    """Arrays of compressed messages in units of X: compressed, beside it, and at most."""
 
     def for_lanes(self, experiments: Iterable[Experiment]) -> "Footprint":
         """The footprint with what methods and compression of these lanes need."""
@@ -221,16 +193,12 @@ def _scores_devices(world: World) -> bool:
 
 
 def _workspaces(world: World) -> int:
-    """Bytes of torch's workspaces: measures always need one, and a second if steps or measures are
-    captured in a CUDA graph."""
+    """Bytes of torch's workspaces: one for measures, one for what a CUDA graph captures."""
     training, evaluate = world.experiment.training, world.experiment.evaluate
     evaluations = 1 + -(-world.rounds // evaluate.every)
     with arithmetic(training.precision):
         by_torch = not steps_on_chip(world.learner, world.batch)
     return (2 if by_torch or evaluations > WARM_UP else 1) * WORKSPACE
-
-
-# The world itself
 
 
 def host_memory(world: World) -> tuple[int, int, int]:
@@ -288,9 +256,6 @@ def _entries(links: Links) -> int:
     return 2 * len(links.edges) + links.size
 
 
-# The machine
-
-
 @contextmanager
 def explain_memory_errors() -> Iterator[None]:
     """Raise out-of-memory errors as SkerryError, with advice."""
@@ -314,13 +279,11 @@ def free_memory() -> int:
 
 
 def total_memory() -> int:
-    """Bytes of memory of this machine."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _line(path: str, name: str = "") -> int | None:
-    """The number on the line of a file that begins with a name; None where there is none, as
-    outside of Linux and in containers without a limit."""
+    """The number after a name in a file of Linux; None where there is no such line."""
     try:
         lines = Path(path).read_text().splitlines()
         line = next(line for line in lines if line.startswith(name))

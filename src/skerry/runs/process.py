@@ -22,8 +22,7 @@ from skerry.engine.ranks.group import Rank, RankGroup
 
 DETERMINISTIC_THREADS = 1
 DETERMINISTIC_LANES = 1
-MARK = "deterministic"
-"""Marks deterministic runs in their recorded versions."""
+MARK = "deterministic"  # marks deterministic runs in their recorded versions
 
 
 @contextmanager
@@ -57,8 +56,6 @@ def was_deterministic(versions: Mapping[str, str]) -> bool:
     """Whether a run was computed deterministically, by its recorded versions."""
     return versions.get(MARK) == "yes"
 
-
-# Signals
 
 SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)

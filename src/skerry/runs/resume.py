@@ -33,12 +33,9 @@ from skerry.records import checkpoint
 from skerry.records.store import Store
 from skerry.runs.executors.executor import ALONE
 
-MEMORY, COMPANION = "memory.", "companion."
-"""Prefixes of the names of tensors in a checkpoint."""
-MODELS = "X"
-"""The tensor with one row for each device."""
-PARTS = "parts"
-"""The fact that lists the parts: first device, the one after the last, file name."""
+MEMORY, COMPANION = "memory.", "companion."  # prefixes of the names of tensors in a checkpoint
+MODELS = "X"  # the tensor with one row for each device
+PARTS = "parts"  # the fact that lists the parts: first device, the one after the last, file name
 RECOMPUTED = "Computed again, from an older checkpoint or from the start."
 
 
@@ -47,13 +44,11 @@ class StackStart:
     """A stack and the state it starts from: a checkpoint, or (None) the initial point."""
 
     stack: Stack
-    file: Path
-    """The path of its checkpoints."""
+    file: Path  # the path of its checkpoints
     state: State | None = None
     ledger: Ledger = field(default_factory=Ledger)
     seconds: float = 0.0
-    rows: Mapping[str, int] = field(default_factory=dict)
-    """By key, the recorded rows."""
+    rows: Mapping[str, int] = field(default_factory=dict)  # by key, the recorded rows
 
     def file_of(self, keys: Sequence[str]) -> Path:
         """The path of the checkpoints of some of its lanes."""
@@ -93,10 +88,8 @@ def find_starts(
         if store.finished(found.lanes) == set(found.lanes):
             checkpoint.remove_checkpoint(file)
     if waiting:
-        if without := len(begun & waiting.keys()):
-            warn_user(
-                f"no checkpoint is left of {count_runs(without)} that had begun. {RECOMPUTED}"
-            )
+        if lost := len(begun & waiting.keys()):
+            warn_user(f"no checkpoint is left of {count_runs(lost)} that had begun. {RECOMPUTED}")
         stack = build_stack(world, list(waiting.values()))
         store.rewind(stack.keys, -1)
         yield StackStart(stack, _file_of(stack.keys, folder, name, mark))
@@ -106,13 +99,11 @@ def find_starts(
 class StackCheckpoint:
     """The content of a checkpoint of a stack."""
 
-    lanes: list[str]
-    """The keys of its runs."""
+    lanes: list[str]  # the keys of its runs
     state: State
     ledger: dict[str, list[int]]
     seconds: float
-    rows: dict[str, int]
-    """By key, the rows recorded at that time."""
+    rows: dict[str, int]  # by key, the rows recorded at that time
 
     def start(self, stack: Stack, file: Path, rows: Mapping[str, int]) -> StackStart:
         """The round and state from which some of its lanes resume."""
@@ -149,8 +140,7 @@ def _read(file: Path, world: World) -> StackCheckpoint | None:
 def _rows_of_lanes(
     file: Path, found: StackCheckpoint, waiting: Mapping[str, Experiment], store: Store
 ) -> dict[str, int]:
-    """By key, the number of rows of each requested lane of a checkpoint whose rows are complete in
-    the store, which may be an older copy or damaged."""
+    """By key, the rows of each requested lane of a checkpoint that the store has completely."""
     wanted = [key for key in found.lanes if key in waiting]
     whole = {key: found.rows[key] for key in wanted if _has_rows(store, key, found)}
     if lost := len(wanted) - len(whole):
@@ -220,9 +210,6 @@ def _state(tensors: dict[str, Tensor], facts: dict[str, Any]) -> State:
 def warn_user(line: str) -> None:
     """Warn of something that does not stop the runs."""
     warnings.warn(line, SkerryWarning, stacklevel=3)
-
-
-# Parts of ranks
 
 
 def _save_tensors(

@@ -157,7 +157,6 @@ def run(
 
 
 def _stopping(requested: Runnable, stop: str | Callable[..., Any]) -> Runnable:
-    """The experiments or the sweep with a stop rule."""
     if isinstance(requested, Experiment):
         return requested.replace(stop=stop)
     if isinstance(requested, Sweep):
@@ -193,9 +192,7 @@ def _experiments(
     return experiments
 
 
-def _read_results(
-    driver: Driver, experiments: Sequence[Experiment], keys: Sequence[str]
-) -> Results:
-    found = zip(results_of(driver.store, keys), experiments, strict=True)
+def _read_results(driver: Driver, asked: Sequence[Experiment], keys: Sequence[str]) -> Results:
+    found = zip(results_of(driver.store, keys), asked, strict=True)
     # A run may be recorded under another name than the one requested now.
     return Results(tuple(lane.named(one.server.name) for lane, one in found))

@@ -27,17 +27,12 @@ from skerry.runs.progress import Progress
 from skerry.runs.resume import StackStart, find_starts, save_stack, warn_user
 from skerry.runs.stopping import Endings, StopDecider
 
-CHECKPOINT_SECONDS = 60.0
-"""From one checkpoint to the next; 0 saves after every round."""
-FIRST_SECONDS = 2.0
-"""Until the first checkpoint. The times between checkpoints double from there."""
-SAVING_SHARE = 0.05
-"""The largest share of the time that may go into saving; large models are saved less often."""
-SAVING_SPEED = 5e8
-"""Bytes per second that a disk is assumed to write before anything was saved."""
+CHECKPOINT_SECONDS = 60.0  # from one checkpoint to the next; 0 saves after every round
+FIRST_SECONDS = 2.0  # until the first checkpoint; the times between them double from there
+SAVING_SHARE = 0.05  # of the time, at most; large models are saved less often
+SAVING_SPEED = 5e8  # bytes per second that a disk is assumed to write before anything was saved
 
-CONTINUE, SAVE, STOP = range(3)
-"""What a rank may request at the end of a round; the largest request of all ranks counts."""
+CONTINUE, SAVE, STOP = range(3)  # requests of a rank after a round; the largest counts
 
 
 class EndAfterRoundError(Exception):
@@ -105,8 +100,7 @@ class StackRecorder:
         self._start, self._store = start, store
         self._progress = progress or Progress()
         self._error: CallbackError | None = None
-        self._kept: set[Path] = set()
-        """Checkpoints of lanes that the callback has ended."""
+        self._kept: set[Path] = set()  # checkpoints of lanes that the callback has ended
         self._endings, self._decider = Endings(), self._make_decider() if stops else None
         self._checkpoint_seconds = checkpoint_seconds
         self._observer = Observer(start.stack, start.ledger, keeps_scores=stops)
@@ -179,8 +173,7 @@ class StackRecorder:
             self._error = self._error or error
 
     def save(self, moment: Moment, last: bool = False) -> None:
-        """At the end of a round: record what is due, save a checkpoint if it is time for one, or if
-        this round is the `last` for now."""
+        """At the end of a round, record what is due; save if it is time, or the `last` round."""
         if moment.phase != "end" or (last and math.isinf(self._checkpoint_seconds)):
             return
         ranks, now = moment.stack.world.ranks, time.monotonic()
@@ -214,7 +207,6 @@ class StackRecorder:
     def _save_lanes(
         self, file: Path, moment: Moment, lanes: Sequence[int], seconds: float, stopping: bool
     ) -> None:
-        """Save a checkpoint of some lanes."""
         if len(lanes) < len(moment.stack):
             experiments = [moment.stack.experiments[lane] for lane in lanes]
             stack = build_stack(moment.stack.world, experiments)
@@ -250,7 +242,6 @@ class StackRecorder:
         self._call(report_recorded, store, self._progress, columns, ended)
 
     def _append_rows(self) -> dict[str, Columns]:
-        """Append the readings to the histories in the store."""
         assert self._store is not None
         columns = columns_by_key(self._readings)
         self._store.append(columns)
@@ -292,11 +283,9 @@ def _warn_if_unsaved(stopping: bool) -> Iterator[None]:
         )
 
 
-def _begin(
-    world: World, experiments: Sequence[Experiment], store: Store, deterministic: bool
-) -> None:
+def _begin(world: World, experiments: Sequence[Experiment], store: Store, alone: bool) -> None:
     device = world.device
-    conditions = run_conditions(len(experiments), deterministic, world.ranks)
+    conditions = run_conditions(len(experiments), alone, world.ranks)
     store.begin(
         {world.key(experiment): experiment for experiment in experiments},
         materials=world.fingerprints,

@@ -26,8 +26,7 @@ from skerry.plugins.options import bind
 from skerry.records.parts import History
 
 Ask = Callable[[Experiment, "LaneValues"], Any]
-LONGEST = 200
-"""Characters of a reason that are recorded."""
+LONGEST = 200  # characters of a reason that are recorded
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,7 @@ class _Column:
     lower_is_better: bool
     rounds: list[int] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
-    best: list[float] = field(default_factory=list)
-    """The best value up to each of the rounds."""
+    best: list[float] = field(default_factory=list)  # the best value up to each of the rounds
 
     def add(self, round_: int, value: float) -> None:
         better = min if self.lower_is_better else max
@@ -53,8 +51,7 @@ class LaneValues(Mapping[str, float]):
     `values.rounds("average_accuracy")` rounds. It cannot be changed."""
 
     def __init__(self) -> None:
-        self.round = 0
-        """Rounds done."""
+        self.round = 0  # rounds done
         self._columns: dict[str, _Column] = {}
 
     def __getitem__(self, measure: str) -> float:
@@ -98,21 +95,13 @@ class LaneValues(Mapping[str, float]):
                     self._columns[name] = _Column(traits(name).lower_is_better)
                 self._columns[name].add(round_, value)
 
-    def _add_history(self, history: History, until: int) -> None:
-        for i, round_ in enumerate(history["round"].tolist()):
-            if round_ <= until:
-                row = {name: float(column[i]) for name, column in history.items()}
-                self._add(round_, {name: v for name, v in row.items() if not np.isnan(v)})
-
 
 @dataclass(frozen=True)
 class Endings:
     """Lanes of a stack that end after a round, each with the reason."""
 
-    stopped: Mapping[int, str] = field(default_factory=dict)
-    """By their rule: they are finished."""
-    paused: Mapping[int, str] = field(default_factory=dict)
-    """By the progress callback: they can be resumed."""
+    stopped: Mapping[int, str] = field(default_factory=dict)  # by their rule: they are finished
+    paused: Mapping[int, str] = field(default_factory=dict)  # by the callback: resumable
 
     @classmethod
     def shared(cls, ranks: RankGroup, found: "Endings") -> "Endings":
@@ -131,7 +120,11 @@ class StopDecider:
 
     def load(self, key: str, history: History, until: int) -> None:
         """Take the recorded values of a lane that resumes after `until` rounds."""
-        self._values.setdefault(key, LaneValues())._add_history(history, until)
+        values = self._values.setdefault(key, LaneValues())
+        for i, round_ in enumerate(history["round"].tolist()):
+            if round_ <= until:
+                row = {name: float(column[i]) for name, column in history.items()}
+                values._add(round_, {name: v for name, v in row.items() if not np.isnan(v)})
 
     def add(self, reading: Reading) -> dict[str, LaneValues]:
         """Take the values of a reading; returns those of its lanes, by key."""
@@ -141,11 +134,9 @@ class StopDecider:
         return {key: self._values[key] for key in rows}
 
     def decide(self, moment: Moment, values: Mapping[str, LaneValues]) -> Endings:
-        """The lanes that end after an evaluation."""
         stopped, paused = {}, {}
-        for lane, (key, one) in enumerate(
-            zip(moment.stack.keys, moment.stack.experiments, strict=True)
-        ):
+        lanes = zip(moment.stack.keys, moment.stack.experiments, strict=True)
+        for lane, (key, one) in enumerate(lanes):
             if key not in values:
                 continue
             if not moment.round and one.stop and not stopping.names_function(one.stop):

@@ -124,8 +124,6 @@ class Sweep(Section):
 
     _points: tuple[Point, ...] = PrivateAttr(())
 
-    # Reading
-
     @classmethod
     def parse(cls, table: Mapping[str, Any], settings: Sequence[str] = ()) -> "Sweep":
         """A sweep from nested tables, with settings on top; one of an axis takes its place."""
@@ -160,8 +158,6 @@ class Sweep(Section):
                 f"{path} has no [sweep], so it is one experiment. Run it with: skerry run {path}"
             )
         return cls.parse(table, settings)
-
-    # The grid
 
     @property
     def points(self) -> tuple[Point, ...]:
@@ -266,17 +262,12 @@ class Sweep(Section):
         if len(faults) > len(lines):
             lines.append(f"and {len(faults) - len(lines):,} more faults like these.")
         if not lines:
-            lines += self._tune_by_faults(points)
+            wanted = [point.experiment.evaluate.wanted for point in points]
+            if self.tune and any(shown(self.tune_by, one) not in one for one in wanted):
+                by = f"sweep.tune_by = '{self.tune_by}'"
+                lines.append(f"{by} is not measured. Add it to evaluate.measures.")
             self._points = tuple(points)
         return lines
-
-    def _tune_by_faults(self, points: Sequence[Point]) -> Iterator[str]:
-        if self.tune and any(
-            shown(self.tune_by, point.experiment.evaluate.wanted)
-            not in point.experiment.evaluate.wanted
-            for point in points
-        ):
-            yield f"sweep.tune_by = '{self.tune_by}' is not measured. Add it to evaluate.measures."
 
 
 class _File(Section):

@@ -30,8 +30,7 @@ class Tracker(Protocol):
     """Receives the rows of runs as they are recorded."""
 
     def rows(self, run: Run, columns: Columns) -> None:
-        """Rounds that follow those before: "round" and each measure as a column, NaN where it was
-        not measured."""
+        """Further rounds: "round" and each measure as a column, NaN where not measured."""
 
     def finish(self, run: Run, status: Status, final: Mapping[str, float]) -> None:
         """The run has ended: the last value of each measure (NaN: never measured)."""
@@ -60,8 +59,7 @@ def _open_tracker(name: str | type[Tracker], folder: Path) -> Tracker:
 
 
 class TrackerProgress(Progress):
-    """Progress callback that passes recorded rows to trackers. One that fails is dropped with a
-    warning, and the runs continue."""
+    """Passes recorded rows to trackers; one that fails is dropped, and the runs continue."""
 
     def __init__(self, trackers: Sequence[Tracker]):
         self._trackers = list(trackers)
@@ -89,9 +87,6 @@ class TrackerProgress(Progress):
                     SkerryWarning,
                     stacklevel=3,
                 )
-
-
-# Built-in trackers
 
 
 def _title(run: Run) -> str:

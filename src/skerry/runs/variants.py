@@ -10,11 +10,9 @@ from skerry.config.presets import PRESETS, with_preset
 from skerry.errors import ExperimentError, SkerryError, argument, did_you_mean
 from skerry.plugins import fingerprint, registry
 
-Compared = str | Callable[..., Any]
-"""A primitive or preset by its name, or a primitive itself."""
+Compared = str | Callable[..., Any]  # a primitive or preset by its name, or a primitive itself
 
-MOST = 50_000
-"""The largest number of runs, as in a sweep."""
+MOST = 50_000  # the largest number of runs, as in a sweep
 
 
 def expand(
@@ -49,7 +47,6 @@ def _variants(experiment: Experiment, names: Sequence[Compared]) -> list[Experim
 
 
 def variant(experiment: Experiment, compared: Compared) -> Experiment:
-    """The experiment with one primitive or preset."""
     name = str(fingerprint.as_text(compared)).strip()
     if name in PRESETS:
         return with_preset(experiment, name)

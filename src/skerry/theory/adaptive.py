@@ -12,16 +12,13 @@ from skerry.theory.counts import CountOutcome
 from skerry.theory.operators import Array, exchange_matrix
 from skerry.theory.participation import exchange_from_law
 
-ROUNDING = 1e-9
-"""Rounding error allowed in a computed integer."""
+ROUNDING = 1e-9  # rounding error allowed in a computed integer
 
 
 def beta(context: Context, *, bias_cost: float, adapt_over: int) -> float:
-    """The best beta of a server round: U / (U + lambda V), with lambda = `bias_cost`.
-
-    V is the bias of S2A, and U = w A' + B' the disagreement that S2S would leave, where mixing
-    reduces the part A' inside islands to w A' on average over the next H rounds.
-    """
+    """The best beta of a server round: U / (U + lambda V), with lambda = `bias_cost`. V is the bias
+    of S2A, and U = w A' + B' the disagreement that S2S would leave, where mixing reduces the part
+    A' inside islands to w A' on average over the next H rounds."""
     seen = context.estimates[-adapt_over:]
     if not seen:
         return context.start
@@ -52,35 +49,25 @@ def _exchange_matrix(sizes: tuple[int, ...], counts: tuple[int, ...], by_island:
 
 
 def sampled(context: Context, *, sampled_target: float, adapt_over: int) -> float:
-    """The smallest K with (1/K - 1/n) s2 <= target, at most the schedule's end.
-
-    K is at least two, or two per island if islands are estimated separately, because estimates
-    need two devices.
-    """
+    """The smallest K with (1/K - 1/n) s2 <= target, at most the schedule's end. K is at least two,
+    or two per island if islands are estimated separately, because estimates need two devices."""
     seen = context.estimates[-adapt_over:]
     if not seen:
         return context.start
     n = sum(seen[-1].sizes)
     least = sum(min(2, size) for size in seen[-1].sizes) if seen[-1].by_island else min(2, n)
-    spread = _mean([one.spread for one in seen])
+    spread = sum(one.spread for one in seen) / len(seen)
     enough = math.ceil(1 / (1 / n + sampled_target / spread) - ROUNDING) if spread > 0 else 1
     most = n if context.end is None else min(n, context.end)
     return min(max(enough, least), most)
 
 
 def period(context: Context, *, period_target: float, adapt_over: int) -> float:
-    """H sqrt(target / B), between 1 and the schedule's end.
-
-    The disagreement B between islands grows with the square of the rounds since the last server
-    round.
-    """
+    """H sqrt(target / B), between 1 and the schedule's end. The disagreement B between islands
+    grows with the square of the rounds since the last server round."""
     seen = context.estimates[-adapt_over:]
     if not seen:
         return context.start
-    growth = _mean([one.inter / one.since**2 for one in seen])
+    growth = sum(one.inter / one.since**2 for one in seen) / len(seen)
     most = float(context.rounds if context.end is None else context.end)
     return min(max(math.sqrt(period_target / growth), 1.0), most) if growth > 0 else most
-
-
-def _mean(values: list[float]) -> float:
-    return sum(values) / len(values)

@@ -134,10 +134,8 @@ def guaranteed_average(
     stepsize: npt.ArrayLike,
     rounds: npt.ArrayLike,
 ) -> Numbers:
-    """Psi(stepsize) after `rounds` rounds; infinite where the theorem does not apply.
-
-    It does not apply to stepsizes above 1/d, fewer rounds than a period, and S2S with K = 1.
-    """
+    """Psi(stepsize) after `rounds` rounds; infinite where the theorem does not apply. It does not
+    apply to stepsizes above 1/d, fewer rounds than a period, and S2S with K = 1."""
     x = _Symbols.of(parameters, primitive)
     psi = coefficients(parameters, primitive, mode, convex)
     eta, N = np.asarray(stepsize, float), np.asarray(rounds, float)
@@ -167,10 +165,8 @@ def coefficients(
     convex: bool,
 ) -> Coefficients:
     """Coefficients of Psi with the constants of the appendix (printed) or their repaired values.
-
     Both proofs bound the mean disagreement by eta^2 (48 q zi^2/p^2 + inter), with q = 1 for S2A.
-    For S2S with K = 1, where q is infinite, q = 1 is used: callers must override the result.
-    """
+    For S2S with K = 1, where q is infinite, q = 1 is used: callers must override the result."""
     _check(primitive, mode)
     x = _Symbols.of(parameters, primitive)
     printed, broadcast = mode == "printed", primitive == "s2a"
@@ -237,8 +233,7 @@ def assumptions_of(
 class _Symbols(NamedTuple):
     """The parameters under the paper's symbols, as arrays; q = 1 for S2A and for S2S with K = 1."""
 
-    one_sampled: npt.NDArray[np.bool_]
-    """Where the primitive is S2S with K = 1 < n, which never converges."""
+    one_sampled: npt.NDArray[np.bool_]  # S2S with K = 1 < n, which never converges
     n: Array
     H: Array
     p: Array
@@ -246,8 +241,7 @@ class _Symbols(NamedTuple):
     ze: Array
     s2: Array
     L: Array
-    start: Array
-    """The initial error, f0 or R0^2."""
+    start: Array  # the initial error, f0 or R0^2
     eps: Array
     kappa: Array
     q: Array

@@ -134,11 +134,9 @@ def certified_rounds(
 
 
 def best_blend(parameters: Parameters, *, convex: bool) -> Certificate:
-    """The blend with the fewest certified rounds, including S2S (beta = 0) and S2A (beta = 1).
-
-    beta is searched in steps of 0.1 and then finer around the best, by the sufficient rounds in
-    the steady state.
-    """
+    """The blend with the fewest certified rounds, including S2S (beta = 0) and S2A (beta = 1). beta
+    is searched in steps of 0.1 and then finer around the best, by the sufficient rounds in the
+    steady state."""
 
     def enough(beta: float) -> float:
         return _fewest_steady_rounds(parameters, FullRecursion(parameters, beta, convex))[0]
@@ -160,8 +158,7 @@ def _fewest_steady_rounds(parameters: Parameters, recursion: FullRecursion) -> t
 def _minimise(
     objective: Callable[..., Array], centre: Point, widths: tuple[float, ...], cap: float = np.inf
 ) -> tuple[float, Point]:
-    """Minimum, and where it is, over successively finer log grids around the best point so far;
-    the first coordinate is at most `cap`."""
+    """Minimum and its place on ever finer log grids; the first coordinate is at most `cap`."""
     best = np.inf
     for width in widths:
         factors = 10 ** np.linspace(-width, width, GRID_POINTS)

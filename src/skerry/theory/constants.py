@@ -36,14 +36,10 @@ class Constants:
     experiment: Experiment
     sizes: tuple[int, ...]
     mixing: MixingParameters
-    f0: Measurement
-    """f(x0) minus a lower bound of f: its minimum for the quadratic, 0 for other losses."""
-    R0_squared: float | None
-    """||x0 - x*||^2, or None if x* is not known."""
-    points: tuple[PointConstants, ...]
-    """The constants after each of the measured rounds."""
-    remarks: tuple[str, ...]
-    """Differences between the experiment and the assumptions of the theory."""
+    f0: Measurement  # f(x0) minus a lower bound: the minimum of the quadratic, 0 for other losses
+    R0_squared: float | None  # ||x0 - x*||^2, or None if x* is not known
+    points: tuple[PointConstants, ...]  # the constants after each of the measured rounds
+    remarks: tuple[str, ...]  # differences between the experiment and the assumptions of the theory
 
     @property
     def zeta_intra2(self) -> Measurement:

@@ -17,8 +17,7 @@ from skerry.theory.operators import Array, check_sampled
 RULES = ("uniform", "per_component", "one_each", "bernoulli")
 """Rules of `server.selection` whose law of counts is known."""
 
-MAX_OUTCOMES = 200_000
-"""Largest number of outcomes for which a law is enumerated."""
+MAX_OUTCOMES = 200_000  # largest number of outcomes for which a law is enumerated
 
 
 class CountOutcome(NamedTuple):
@@ -32,8 +31,7 @@ Law = Sequence[CountOutcome]
 
 
 def law_of_counts(rule: str, sizes: Sequence[int], K: int) -> list[CountOutcome]:
-    """All outcomes of a built-in rule that samples K devices (bernoulli: on average), on islands of
-    these sizes."""
+    """All outcomes of a built-in rule that samples K devices (bernoulli: on average)."""
     check_rule(rule)
     check_sampled(sum(sizes), K)
     if rule == "uniform":
@@ -51,7 +49,6 @@ def law_of_counts(rule: str, sizes: Sequence[int], K: int) -> list[CountOutcome]
 
 
 def check_rule(rule: str) -> None:
-    """Raise SkerryError for a rule without a known law of counts."""
     if rule not in RULES:
         raise SkerryError(
             f"the theory has no law of counts for selection '{rule}'{did_you_mean(rule, RULES)} "
@@ -60,10 +57,8 @@ def check_rule(rule: str) -> None:
 
 
 def equal_islands_law(C: int, K: int) -> Law:
-    """Law of per_component on C islands of equal size, as one outcome up to permutation.
-
-    K mod C of the islands, drawn uniformly, have one sampled device more than the others.
-    """
+    """Law of per_component on C islands of equal size, as one outcome up to permutation. K mod C of
+    the islands, drawn uniformly, have one sampled device more than the others."""
     each, rest = divmod(K, C)
     return [CountOutcome(1.0, (each + 1,) * rest + (each,) * (C - rest))]
 

@@ -53,10 +53,8 @@ class FullRecursion:
         self.largest_stepsize = 1 / (4 * self.L)
 
     def average(self, eta: Numbers, alpha: Numbers, rho: Numbers, *, rounds: int) -> Array:
-        """Bound on the average over t = 0..rounds-1, for eta up to 1/(4L).
-
-        The recursion has period H, so that matrix powers replace a loop over rounds.
-        """
+        """Bound on the average over t = 0..rounds-1, for eta up to 1/(4L). The recursion has period
+        H, so that matrix powers replace a loop over rounds."""
         server, plain = self.steps(eta, alpha, rho)
         periods, rest = divmod(rounds, self.H)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -83,11 +81,8 @@ class FullRecursion:
         return terms
 
     def sufficient_rounds(self, eta: Array, alpha: Array, rho: Array) -> Array:
-        """Sufficient rounds for epsilon in closed form; infinite if no number is.
-
-        v grows to a periodic steady state with cost Q per period, so that N rounds cost at most
-        (N/H + 1) Q.
-        """
+        """Sufficient rounds for epsilon in closed form; infinite if no number is. v grows to a
+        periodic steady state with cost Q per period, so that N rounds cost at most (N/H + 1) Q."""
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             period = self._period(*self.steps(eta, alpha, rho))
             R, s = period[..., :2, :2], period[..., :2, ONE]

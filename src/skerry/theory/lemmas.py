@@ -51,10 +51,8 @@ def nonconvex_descent(
 def intra_after_mixing(
     intra: float, *, stepsize: float, p: float, zeta_intra: float, devices: int, smoothness: float
 ) -> float:
-    """Lemma 5: bound on the disagreement inside islands after a local step and mixing.
-
-    The stepsize must be at most p/(8L).
-    """
+    """Lemma 5: bound on the disagreement inside islands after a local step and mixing. The stepsize
+    must be at most p/(8L)."""
     _check_stepsize(stepsize, p / (8 * smoothness), "p/(8L)")
     return (1 - p / 4) * intra + 6 * devices * stepsize**2 * zeta_intra**2 / p
 
@@ -64,9 +62,7 @@ def inter_after_mixing(
     rho: float,
 ) -> float:  # fmt: skip
     """Lemma 5: bound on the disagreement between islands after a local step, for any rho > 0.
-
-    Mixing does not reduce it. The stepsize must be at most p/(8L).
-    """
+    Mixing does not reduce it. The stepsize must be at most p/(8L)."""
     _check_stepsize(stepsize, p / (8 * smoothness), "p/(8L)")
     if rho <= 0:
         raise SkerryError(f"rho must be above 0 (got {rho:g}). Raise it.")
@@ -116,11 +112,9 @@ def simulate_recursion(a1: float, b1: float, a2: float, b2: float, H: int, T: in
 def recursion_bound(
     a1: float, b1: float, a2: float, b2: float, H: int, T: int, *, exact: bool = True
 ) -> float:
-    """Lemma 6: the mean of Xi^0..Xi^T is at most Q (1/H + 1/(T+1)).
-
-    The printed form (`exact=False`) is looser for a2 < 1, where it replaces both geometric sums by
-    their limits, and has no case for a2 = 1.
-    """
+    """Lemma 6: the mean of Xi^0..Xi^T is at most Q (1/H + 1/(T+1)). The printed form
+    (`exact=False`) is looser for a2 < 1, where it replaces both geometric sums by their limits, and
+    has no case for a2 = 1."""
     _check_recursion(a1, b1, a2, b2, H, T)
     return period_sum(a1, b1, a2, b2, H, exact=exact) * (1 / H + 1 / (T + 1))
 
@@ -159,10 +153,8 @@ def _double_geometric_sum(a: float, H: int) -> float:
 
 
 def server_share(H: int, T: int) -> float:
-    """Share of server rounds among t = 0..T, between 1/H and 1/H + 1/(T+1).
-
-    The printed Lemma 7 uses 1/H as an upper bound, but it is a lower bound.
-    """
+    """Share of server rounds among t = 0..T, between 1/H and 1/H + 1/(T+1). The printed Lemma 7
+    uses 1/H as an upper bound, but it is a lower bound."""
     _check_recursion(0, 0, 0, 0, H, T)
     return (T // H + 1) / (T + 1)
 

@@ -197,7 +197,6 @@ def sampling_moments(n: int, K: int) -> Moments:
 
 
 def check_beta(beta: float) -> None:
-    """Raise SkerryError unless 0 <= beta <= 1."""
     if not 0 <= beta <= 1:
         raise SkerryError(
             f"beta must be between 0 (S2S) and 1 (S2A) (got {beta}). Choose one between them."

@@ -24,10 +24,8 @@ WEIGHTS = ("equal", "stratified")
 
 
 class ExchangeCoefficients(NamedTuple):
-    """Expected effect of a server round on the disagreement (A, B) inside and between islands.
-
-    S2S leaves at most M (A, B); the bias of S2A is at most kappa_intra A + kappa_inter B.
-    """
+    """Expected effect of a server round on the disagreement (A, B) inside and between islands. S2S
+    leaves at most M (A, B); the bias of S2A is at most kappa_intra A + kappa_inter B."""
 
     kappa_intra: float
     kappa_inter: float
@@ -37,9 +35,7 @@ class ExchangeCoefficients(NamedTuple):
 @lru_cache(maxsize=1000)
 def exchange_under(rule: str, weights: str, sizes: tuple[int, ...], K: int) -> ExchangeCoefficients:
     """Coefficients of a built-in selection rule: exact for equal islands, else upper bounds.
-
-    `sizes` are those of the islands; with bernoulli, K is the mean number of sampled devices.
-    """
+    `sizes` are those of the islands; with bernoulli, K is the mean number of sampled devices."""
     counts.check_rule(rule)
     n, C = sum(sizes), len(sizes)
     # one_each always weighs islands by their size, because its sampling probabilities differ.

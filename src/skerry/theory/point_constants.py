@@ -36,12 +36,10 @@ class Measurement:
     """A measured value with its standard error."""
 
     value: float
-    error: float
-    """Standard error; 0 where the value is exact."""
+    error: float  # standard error; 0 where the value is exact
 
     @classmethod
     def mean_of(cls, values: Array) -> "Measurement":
-        """Mean of independent values, with its standard error."""
         return cls(float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values))))
 
 
@@ -49,22 +47,17 @@ class Measurement:
 class Heterogeneity:
     """zeta^2, intra or inter, and its two parts."""
 
-    total: Measurement
-    """zeta^2 as the theory defines it, of minibatch gradients."""
-    pure: Measurement
-    """The part of full gradients; the estimate is unbiased, so it may be negative."""
-    noise: Measurement
-    """The part caused by minibatch noise."""
+    total: Measurement  # zeta^2 as the theory defines it, of minibatch gradients
+    pure: Measurement  # the part of full gradients; the estimate is unbiased, so it may be negative
+    noise: Measurement  # the part caused by minibatch noise
 
 
 @dataclass(frozen=True)
 class Smoothness:
     """Smoothness L of the device with the largest one."""
 
-    value: float
-    """L that holds on average over minibatches; the bounds use it."""
-    of_losses: float
-    """L of the devices' full losses."""
+    value: float  # L that holds on average over minibatches; the bounds use it
+    of_losses: float  # L of the devices' full losses
     method: Literal["exact", "upper bound", "estimate"]
 
 
@@ -73,12 +66,9 @@ class PointConstants:
     """The constants at the average model of a run after some rounds."""
 
     round: int
-    loss: Measurement
-    """f at the average model, with equal weights of devices."""
-    sigma2: Measurement
-    """Mean over devices, which is what the descent lemmas need."""
-    sigma2_max: Measurement
-    """Largest over devices; the maximum of noisy estimates is biased upward."""
+    loss: Measurement  # f at the average model, with equal weights of devices
+    sigma2: Measurement  # mean over devices, which is what the descent lemmas need
+    sigma2_max: Measurement  # largest over devices; the maximum of noisy estimates is biased upward
     intra: Heterogeneity
     inter: Heterogeneity
     smoothness: Smoothness
@@ -87,10 +77,8 @@ class PointConstants:
 def measure_at_point(
     world: World, x_d: Tensor, round_: int, draws: int, chunk: int, smoothness: Smoothness
 ) -> PointConstants:
-    """Constants at x [d], the average model after `round_` rounds, as means over draws.
-
-    `chunk` is the number of devices whose gradients are computed at once.
-    """
+    """Constants at x [d], the average model after `round_` rounds, as means over draws. `chunk` is
+    the number of devices whose gradients are computed at once."""
     mixer = Mixer(world.fleet, world.device, world.dtype)
     estimates = (_draw(world, x_d, mixer, round_, number, chunk) for number in range(draws))
     loss, sigma2, intra, inter = (np.array(each) for each in zip(*estimates, strict=True))
@@ -177,7 +165,6 @@ def _largest_eigenvalue(x: Tensor) -> float:
 
 
 def samples_by_device(world: World) -> Iterator[Tensor]:
-    """The training inputs of each device."""
     for device in range(world.n):
         yield world.x_train[torch.from_numpy(world.partition.indices(device)).to(world.device)]
 
@@ -189,7 +176,6 @@ def with_other_draws(world: World, *numbers: int) -> World:
 
 
 def draw_minibatch(world: World) -> Batch:
-    """One minibatch of every device."""
     rows = world.batch_indices(0, 0)
     return Batch(world.x_train[rows], world.y_train[rows], world.noise_keys(0, 0))
 
@@ -206,10 +192,8 @@ def gradients_and_losses(
 def largest_curvatures(
     world: World, x_d: Tensor, batch: Batch, chunk: int, *, rounds: int = 100, digits: int = 3
 ) -> Tensor:
-    """||Hessian||_2 of every device's minibatch loss, [n], by power iteration.
-
-    It stops when the largest is stable to this many digits. The iteration converges from below.
-    """
+    """||Hessian||_2 of every device's minibatch loss, [n], by power iteration. It stops when the
+    largest is stable to this many digits. The iteration converges from below."""
 
     def gradient_along(x_d: Tensor, v_d: Tensor, *sample: Tensor) -> Tensor:
         gradient_d: Tensor = grad(world.learner.loss)(x_d, *sample)

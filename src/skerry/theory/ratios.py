@@ -17,8 +17,7 @@ class ExpectedRatio(NamedTuple):
 
     intra: float
     inter: float
-    exact: bool = True
-    """Whether the values are exact; with islands of unequal sizes they are upper bounds."""
+    exact: bool = True  # whether they are exact; with unequal islands they are upper bounds
 
     @property
     def is_constant(self) -> bool:
@@ -26,8 +25,7 @@ class ExpectedRatio(NamedTuple):
         return self.intra == self.inter
 
     def ratio(self, intra: npt.ArrayLike, inter: npt.ArrayLike) -> Array:
-        """The ratio given the disagreement of both kinds before the server round; NaN if there is
-        none."""
+        """The ratio by the disagreement of both kinds before the server round; NaN for none."""
         intra, inter = np.asarray(intra, float), np.asarray(inter, float)
         with np.errstate(invalid="ignore"):
             return np.asarray((self.intra * intra + self.inter * inter) / (intra + inter))
@@ -63,8 +61,7 @@ def expected_ratios(experiment: Experiment) -> Ratios:
 
 
 def samples_as_in_the_paper(experiment: Experiment) -> bool:
-    """Whether delta and kappa hold: a fixed number of devices is sampled uniformly, with equal
-    weights, and all are awake."""
+    """Whether delta and kappa hold: K fixed, uniform sampling, equal weights, all awake."""
     server = experiment.server
     plain = server.selection == "uniform" and server.weights == "equal"
     return plain and _all_awake(experiment) and not server.has_schedule("sampled")
@@ -101,9 +98,7 @@ def _bias_ratio(experiment: Experiment) -> ExpectedRatio | None:
         return _bernoulli_mean(kappa, n, server.sample_prob) if equal else None
     if samples_as_in_the_paper(experiment):
         return _constant(kappa(n, server.sampled))
-    return _by_kind(
-        experiment, server.weights, lambda found: (found.kappa_intra, found.kappa_inter)
-    )
+    return _by_kind(experiment, server.weights, lambda one: (one.kappa_intra, one.kappa_inter))
 
 
 def _all_awake(experiment: Experiment) -> bool:

@@ -36,8 +36,7 @@ class Regime:
     measure: Measure
     axis: Axis
     values: Array
-    costs: Mapping[str, Array]
-    """Rounds or messages of S2S and S2A along the axis."""
+    costs: Mapping[str, Array]  # rounds or messages of S2S and S2A along the axis
     stretches: tuple[Stretch, ...]
 
     def to_json(self, *, curves: bool = True) -> dict[str, Any]:

@@ -34,14 +34,11 @@ class Answer:
     convex: bool
     rounds: float
     messages: float
-    stepsize: float | None
-    """The best constant stepsize; None in mode order."""
+    stepsize: float | None  # the best constant stepsize; None in mode order
     terms: Mapping[str, float]
     assumptions: tuple[str, ...]
-    reason: str
-    """Why rounds and messages are infinite; empty if they are finite."""
-    beta: float | None = None
-    """beta of a blend; None for other primitives."""
+    reason: str  # why rounds and messages are infinite; empty if they are finite
+    beta: float | None = None  # beta of a blend; None for other primitives
     N_b1: float | None = None
     N_b2: float | None = None
 

@@ -1,14 +1,13 @@
 """`skerry advise`: recommend a primitive, a selection, K and H for a fleet."""
 
 import shlex
-import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skerry.cli.commands import options
+from skerry.cli.commands.options import option
 
 if TYPE_CHECKING:
     from skerry.advice.advise import Advice
@@ -19,55 +18,47 @@ def advise_command(
     settings: options.Settings = None,
     goal: Annotated[
         str,
-        typer.Option(
-            metavar="global|own|both|worst_tenth",
-            help="The goal: accuracy of the average model on all data (global), of devices on data "
+        option(
+            "The goal: accuracy of the average model on all data (global), of devices on data "
             "like their own (own), the mean of the two (both), or of the worst tenth of devices.",
+            "global|own|both|worst_tenth",
         ),
     ] = "both",
     among: Annotated[
         str,
-        typer.Option(
-            help="What may be recommended: primitives, such as s2a,blend:0.3, presets, such as "
+        option(
+            "What may be recommended: primitives, such as s2a,blend:0.3, presets, such as "
             "gradient_tracking,carry, and selections, such as uniform,one_each. Selections by "
             "default: the experiment's own, and those that sample every island."
         ),
     ] = "s2s,s2a,blend",
     budget_messages: Annotated[
-        float | None,
-        typer.Option(metavar="N", help="Send at most N messages; K and H are chosen too."),
+        float | None, option("Send at most N messages; K and H are chosen too.", "N")
     ] = None,
     budget_bytes: Annotated[
-        float | None,
-        typer.Option(metavar="N", help="Send at most N bytes; K and H are chosen too."),
+        float | None, option("Send at most N bytes; K and H are chosen too.", "N")
     ] = None,
     rounds: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="Number of rounds.", show_default="the experiment's"),
+        int | None, option("Number of rounds.", "N", "the experiment's", min=1)
     ] = None,
     price: Annotated[
         str | None,
-        typer.Option(
-            metavar="PRICES",
-            help="Price of a message, such as up=1,down=0.2 (also broadcast, d2d). If no budget is "
+        option(
+            "Price of a message, such as up=1,down=0.2 (also broadcast, d2d). If no budget is "
             "given, the budget is what the experiment's own setting costs at these prices.",
-            show_default="up=1,down=1,d2d=0",
+            "PRICES",
+            "up=1,down=1,d2d=0",
         ),
     ] = None,
     stepsizes: Annotated[
         str | None,
-        typer.Option(
-            metavar="NUMBERS",
-            help="Stepsizes to try, such as 0.01,0.1.",
-            show_default="a grid around the experiment's",
-        ),
+        option("Stepsizes to try, such as 0.01,0.1.", "NUMBERS", "a grid around the experiment's"),
     ] = None,
-    minutes: Annotated[float, typer.Option(help="Time limit.")] = 5.0,
-    seeds: Annotated[int, typer.Option(min=1, help="Largest number of seeds.")] = 20,
+    minutes: Annotated[float, option("Time limit.")] = 5.0,
+    seeds: Annotated[int, option("Largest number of seeds.", min=1)] = 20,
     device: options.Device = "auto",
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder for the recorded runs and advice.json."),
+        Path | None, option("Folder for the recorded runs and advice.json.", "DIR")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -77,11 +68,7 @@ def advise_command(
 
     experiment = options.read_experiment(file, settings)
     hint = f"Finished runs are in {out}. The same command reuses them." if out else ""
-    with (
-        options.handle_ctrl_c(hint),
-        redirect_stdout(sys.stderr),  # keeps output of plug-ins out of the results
-        show_advice_progress(minutes) as progress,
-    ):
+    with options.computing(hint), show_advice_progress(minutes) as progress:
         from skerry.advice.advise import advise
         from skerry.advice.question import read_prices
 

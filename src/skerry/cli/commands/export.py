@@ -1,14 +1,13 @@
 """`skerry export`: write the final models of a recorded run as .safetensors files."""
 
-import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skerry.cli.commands import options
-from skerry.errors import SkerryError, printable
+from skerry.cli.commands.options import option
+from skerry.errors import SkerryError, printable, writing
 from skerry.files import replacing
 
 if TYPE_CHECKING:
@@ -29,11 +28,9 @@ def export_command(
         typer.Option("--out", "-o", metavar="FILE", help="The file to write; with --all a folder."),
     ],
     device: Annotated[
-        str, typer.Option(metavar="NAME", help="A device, or average, the mean of all devices.")
+        str, option("A device, or average, the mean of all devices.", "NAME")
     ] = "average",
-    island: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Take the average over an island only.")
-    ] = None,
+    island: Annotated[str | None, option("Take the average over an island only.", "NAME")] = None,
     every: Annotated[
         bool,
         typer.Option("--all", help="Write a file for each device, which model.weights can read."),
@@ -55,11 +52,7 @@ def export_command(
     shown = printable(lane.key)
     if not models_file(folder, lane.key).exists():
         typer.echo(f"The models of run {shown} were not kept: computing it again.", err=True)
-    with (
-        options.handle_ctrl_c(),
-        redirect_stdout(sys.stderr),
-        show_run_progress() as display,
-    ):
+    with options.computing(), show_run_progress() as display:
         models = final_models(folder, lane, display)
     about = {"format": "pt", "run": lane.key, "label": lane.label}
     if not every:
@@ -88,9 +81,7 @@ def _folder_and_key(run: str) -> tuple[Path, str]:
 def _write(file: Path, state: "dict[str, Tensor]", about: dict[str, str]) -> None:
     from safetensors.torch import save_file
 
-    try:
+    with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         with replacing(file) as partial:
             save_file({n: t.contiguous().clone() for n, t in state.items()}, partial, about)
-    except OSError as error:
-        raise options.cannot_write(file, error) from None

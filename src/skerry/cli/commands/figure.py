@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from skerry.cli.commands.options import Folder, PictureFile, save_picture, split_names
+from skerry.cli.commands.options import Folder, PictureFile, option, save_picture, split_names
 from skerry.errors import SkerryError, as_options, printable, unknown
 from skerry.report.figure_kinds import KINDS, FigureRequest, draw_figure
 
@@ -16,75 +16,68 @@ def figure_command(
     file: PictureFile = None,
     measure: Annotated[
         list[str] | None,
-        typer.Option(
-            help="The measure to draw; repeatable for curves and bound.",
-            show_default="average_accuracy; front: own_accuracy",
+        option(
+            "The measure to draw; repeatable for curves and bound.",
+            default="average_accuracy; front: own_accuracy",
         ),
     ] = None,
     compare: Annotated[
         str | None,
-        typer.Option(
-            metavar="PRIMITIVES",
-            help="Primitives to draw, such as s2s,s2a,blend:0.5; gap: the first minus the second.",
-            show_default="all",
+        option(
+            "Primitives to draw, such as s2s,s2a,blend:0.5; gap: the first minus the second.",
+            "PRIMITIVES",
+            "all",
         ),
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FIELD",
-            help="Draw a panel for each value of a field; repeatable, or joined by commas. Other "
+        option(
+            "Draw a panel for each value of a field; repeatable, or joined by commas. Other "
             "fields are averaged over.",
-            show_default="all that vary",
+            "FIELD",
+            "all that vary",
         ),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FIELD=VALUE",
-            help="Only runs with this value, such as period=5 or seed=0; repeatable. The same "
+        option(
+            "Only runs with this value, such as period=5 or seed=0; repeatable. The same "
             "field twice means either value.",
+            "FIELD=VALUE",
         ),
     ] = None,
-    rows: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="gap: the field of the vertical axis.")
-    ] = None,
+    rows: Annotated[str | None, option("gap: the field of the vertical axis.", "FIELD")] = None,
     columns: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="gap: the field of the horizontal axis.")
+        str | None, option("gap: the field of the horizontal axis.", "FIELD")
     ] = None,
     x: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="The horizontal axis. sensitivity: a field. front: a measure. cost: messages, "
+        option(
+            "The horizontal axis. sensitivity: a field. front: a measure. cost: messages, "
             "bytes, all_messages or all_bytes.",
-            show_default="sampled and period; device_accuracy; messages",
+            "NAME",
+            "sampled and period; device_accuracy; messages",
         ),
     ] = None,
     lines: Annotated[
         str | None,
-        typer.Option(
-            metavar="FIELD",
-            help="curves, sensitivity: the field that sets the line style.",
-            show_default="sensitivity: topology",
+        option(
+            "curves, sensitivity: the field that sets the line style.",
+            "FIELD",
+            "sensitivity: topology",
         ),
     ] = None,
     best: Annotated[
         str | None,
-        typer.Option(
-            metavar="FIELD",
-            help="gap, sensitivity: each primitive at its best value of a field, such as "
+        option(
+            "gap, sensitivity: each primitive at its best value of a field, such as "
             "training.stepsize.",
+            "FIELD",
         ),
     ] = None,
     last: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            metavar="R",
-            help="gap, sensitivity: mean over the last R rounds.",
-            show_default="the final value",
-        ),
+        option("gap, sensitivity: mean over the last R rounds.", "R", "the final value", min=1),
     ] = None,
     round_: Annotated[
         int | None,
@@ -96,9 +89,9 @@ def figure_command(
         ),
     ] = None,
     width: Annotated[
-        str, typer.Option(help="column: 3.3 inches, one column of a page; full: 6.9 inches.")
+        str, option("column: 3.3 inches, one column of a page; full: 6.9 inches.")
     ] = "column",
-    title: Annotated[str, typer.Option(help="Title of the figure.", show_default="none")] = "",
+    title: Annotated[str, option("Title of the figure.", default="none")] = "",
 ) -> None:
     from skerry.analysis.names import parse_where
     from skerry.report.style import WIDTHS, check_format, paper

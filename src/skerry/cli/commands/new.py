@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from skerry.cli.commands.options import cannot_write
-from skerry.errors import SkerryError, unknown
+from skerry.cli.commands.options import option
+from skerry.errors import SkerryError, unknown, writing
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-FOLDER = "experiments/"
-"""Folder of the examples in the project; they refer to their data files by it."""
+FOLDER = "experiments/"  # of the examples in the project, which name their data files by it
 WIDTH = 100
 
 
@@ -23,9 +22,7 @@ def new_command(
     name: Annotated[
         str | None, typer.Argument(help="An example to copy, with its data files; see --list.")
     ] = None,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder to copy to.", show_default="this folder")
-    ] = Path(),
+    out: Annotated[Path, option("Folder to copy to.", "DIR", "this folder")] = Path(),
     list_them: Annotated[bool, typer.Option("--list", help="List the examples.")] = False,
 ) -> None:
     """Print a complete, commented experiment, or copy an example: skerry new > experiment.toml"""
@@ -78,12 +75,10 @@ def _copy(name: str, folder: Path) -> None:
             f"{' and '.join(existing)} would be overwritten. Move it, or choose another folder: "
             f"skerry new {name} --out DIR"
         )
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for one, words in content.items():
             (folder / one).write_text(words, encoding="utf-8")
-    except OSError as error:
-        raise cannot_write(folder, error) from None
     command = "sweep" if "\n[sweep" in text else "run"
     wrote = ", ".join(str(folder / one) for one in content)
     typer.echo(f"Wrote {wrote}. Run it: skerry {command} {folder / name}.toml")

@@ -2,21 +2,32 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.errors import RecordsError, SkerryError
+from skerry.errors import SkerryError, writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from skerry.config.experiment import Experiment
 
-# Input
+
+def option(
+    help_: str,
+    metavar: str | None = None,
+    default: str | bool = True,
+    *,
+    names: Sequence[str] = (),
+    **limits: Any,
+) -> Any:
+    """An option of a command: its help, what its value is called, and its default in words."""
+    return typer.Option(*names, help=help_, metavar=metavar, show_default=default, **limits)
+
 
 ExperimentFile = Annotated[
     Path | None,
@@ -26,51 +37,47 @@ ExperimentFile = Annotated[
 ]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="FIELD=VALUE",
-        help="Change a field; repeatable. Example: --set server.period=10",
+    option(
+        "Change a field; repeatable. Example: --set server.period=10",
+        "FIELD=VALUE",
+        names=["--set"],
     ),
 ]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with recorded runs.")]
 
-# Computation
-
-Device = Annotated[str, typer.Option(help="auto, cpu or cuda.")]
+Device = Annotated[str, option("auto, cpu or cuda.")]
 Precision = Annotated[
     str | None,
-    typer.Option(
-        help="Precision of products on a GPU: float32 (exact), tf32 or bf16 (faster). Short for "
+    option(
+        "Precision of products on a GPU: float32 (exact), tf32 or bf16 (faster). Short for "
         "--set training.precision=...",
-        show_default="the experiment's",
+        default="the experiment's",
     ),
 ]
 ExecutorName = Annotated[
     str | None,
-    typer.Option(
-        "--executor",
-        help="Where runs are computed: here (this process), processes, ray, or your own "
+    option(
+        "Where runs are computed: here (this process), processes, ray, or your own "
         "package.module:name.",
-        show_default="here, or processes with --workers",
+        default="here, or processes with --workers",
+        names=["--executor"],
     ),
 ]
 Workers = Annotated[
-    int | None,
-    typer.Option(min=1, help="Number of worker processes.", show_default="one per core"),
+    int | None, option("Number of worker processes.", default="one per core", min=1)
 ]
 RankCount = Annotated[
     int | None,
-    typer.Option(
-        "--ranks",
-        min=1,
-        help="Compute each run on this number of processes, each with a part of the devices and, "
+    option(
+        "Compute each run on this number of processes, each with a part of the devices and, "
         "where there are GPUs, a GPU of its own. Use torchrun for several machines.",
-        show_default="one process holds all devices",
+        default="one process holds all devices",
+        names=["--ranks"],
+        min=1,
     ),
 ]
 RayAddress = Annotated[
-    str | None,
-    typer.Option(metavar="HOST:PORT", help="Connect to this Ray cluster; auto searches for one."),
+    str | None, option("Connect to this Ray cluster; auto searches for one.", "HOST:PORT")
 ]
 Deterministic = Annotated[
     bool,
@@ -83,24 +90,14 @@ Deterministic = Annotated[
 Again = Annotated[bool, typer.Option("--again", help="Compute finished runs again.")]
 Track = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="NAME", help="Log to a tracker too: tensorboard, mlflow, wandb; repeatable."
-    ),
+    option("Log to a tracker too: tensorboard, mlflow, wandb; repeatable.", "NAME"),
 ]
 
-# Output
-
-Out = Annotated[
-    Path, typer.Option(metavar="DIR", help="Folder for the recorded runs and the pictures.")
-]
+Out = Annotated[Path, option("Folder for the recorded runs and the pictures.", "DIR")]
 PictureFile = Annotated[
     Path | None,
-    typer.Option(
-        "--out",
-        "-o",
-        metavar="FILE",
-        help="A .pdf, .svg or .png file.",
-        show_default="a .png named after the figure",
+    option(
+        "A .pdf, .svg or .png file.", "FILE", "a .png named after the figure", names=["--out", "-o"]
     ),
 ]
 AsJson = Annotated[
@@ -152,13 +149,19 @@ def handle_ctrl_c(hint: str = "") -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
+@contextmanager
+def computing(hint: str = "") -> Iterator[None]:
+    """Handle Ctrl-C, and keep what plug-ins print out of the results on stdout."""
+    with handle_ctrl_c(hint), redirect_stdout(sys.stderr):
+        yield
+
+
 def print_json(content: Any) -> None:
     """Print strict JSON; NaN and infinity raise, because JSON has no such numbers."""
     typer.echo(json.dumps(content, allow_nan=False))
 
 
 def print_reused(count: int, folder: Path) -> None:
-    """Print how many runs were already recorded, if any."""
     from skerry.report.text import plural
 
     if count:
@@ -170,17 +173,8 @@ def save_picture(figure: "Figure", path: Path, dpi: int = 150) -> None:
     """Write a figure to a file; raises a one-line error if that is impossible."""
     from skerry.report.style import save_figure
 
-    try:
+    with writing(path):
         save_figure(figure, path, dpi)
-    except OSError as error:
-        raise cannot_write(path, error) from None
-
-
-def cannot_write(path: Path, error: OSError) -> RecordsError:
-    """Return the error for a file that could not be written."""
-    return RecordsError(
-        f"cannot write {path} ({error.strerror}). Choose a folder that exists and can be written."
-    )
 
 
 RANGE_POINTS = 10

@@ -5,16 +5,13 @@ from typing import Annotated
 
 import typer
 
-from skerry.cli.commands.options import Folder
+from skerry.cli.commands.options import Folder, option
 
 
 def report_command(
     folder: Folder = Path("runs"),
     out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="The page to write.", show_default="report.html in the folder"
-        ),
+        Path | None, option("The page to write.", "FILE", "report.html in the folder")
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:

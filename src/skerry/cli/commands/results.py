@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.cli.commands.options import AsJson, Folder, cannot_write, print_json, split_names
-from skerry.errors import SkerryError, printable
+from skerry.cli.commands.options import AsJson, Folder, option, print_json, split_names
+from skerry.errors import SkerryError, printable, writing
 from skerry.files import replace_file
 
 if TYPE_CHECKING:
@@ -25,43 +25,31 @@ STDOUT = Path("-")
 def results_command(
     folder: Folder = Path("runs"),
     measure: Annotated[
-        str | None, typer.Option(help="The measure to print.", show_default="average_accuracy")
+        str | None, option("The measure to print.", default="average_accuracy")
     ] = None,
     last: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="R",
-            help="Take the mean over the last R rounds.",
-            show_default="the final value",
-        ),
+        int | None, option("Take the mean over the last R rounds.", "R", "the final value", min=1)
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(
-            metavar="FIELDS",
-            help="Fields that define the cells, such as server.period,topology; other fields are "
+        option(
+            "Fields that define the cells, such as server.period,topology; other fields are "
             "averaged over.",
-            show_default="all that vary",
+            "FIELDS",
+            "all that vary",
         ),
     ] = None,
     best: Annotated[
         str | None,
-        typer.Option(
-            metavar="FIELD",
-            help="Take each primitive at its best value of a field, such as training.stepsize.",
+        option(
+            "Take each primitive at its best value of a field, such as training.stepsize.", "FIELD"
         ),
     ] = None,
     against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PRIMITIVE",
-            help="The primitive to compare the others with.",
-            show_default="s2a",
-        ),
+        str | None, option("The primitive to compare the others with.", "PRIMITIVE", "s2a")
     ] = None,
     level: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Significance level of all tests together.")
+        float, option("Significance level of all tests together.", min=0.0, max=1.0)
     ] = 0.05,
     devices: Annotated[
         bool,
@@ -71,22 +59,18 @@ def results_command(
         ),
     ] = False,
     csv: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write a row for each cell and primitive; - is stdout."),
+        Path | None, option("Write a row for each cell and primitive; - is stdout.", "FILE")
     ] = None,
     parquet: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the same rows; needs the extra parquet."),
+        Path | None, option("Write the same rows; needs the extra parquet.", "FILE")
     ] = None,
-    latex: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write LaTeX tables (booktabs).")
-    ] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write Markdown tables.")
-    ] = None,
+    latex: Annotated[Path | None, option("Write LaTeX tables (booktabs).", "FILE")] = None,
+    markdown: Annotated[Path | None, option("Write Markdown tables.", "FILE")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print means and intervals over seeds for every cell, and compare primitives seed by seed."""
+    from skerry.report.screens.results import print_sheets
+
     files = {"csv": csv, "parquet": parquet, "latex": latex, "markdown": markdown}
     targets = {kind: file for kind, file in files.items() if file is not None}
     to_stdout = as_json + sum(file == STDOUT for file in targets.values())
@@ -103,12 +87,12 @@ def results_command(
             folder, measure, last=last, by=fields, best=best, against=against, level=level
         )
     for kind, file in targets.items():
-        _write(file, EXPORTS[kind](view))
+        _write(file, _export(view, kind))
     if as_json:
         rows = json.loads(view.frame.to_json(orient="records", double_precision=15))  # NaN: null
         print_json({**view.header, "rows": rows, **view.footer})
     if not to_stdout:
-        view.show()
+        print_sheets(view.sheets, view.sentences)
     for file in targets.values():
         if file != STDOUT:
             typer.echo(f"Wrote {file}.", err=bool(to_stdout))
@@ -130,9 +114,11 @@ class _View:
     frame: "pd.DataFrame"
     sheets: "list[Sheet]"
     header: Mapping[str, object]
-    footer: dict[str, list[str]]
-    """Lists of sentences; in Markdown they follow the tables."""
-    show: Callable[[], None]
+    footer: dict[str, list[str]]  # lists of sentences; in Markdown they follow the tables
+
+    @property
+    def sentences(self) -> list[str]:
+        return [sentence for part in self.footer.values() for sentence in part]
 
 
 def _cell_view(folder: Path, measure: str | None, **options: Any) -> _View:
@@ -148,8 +134,7 @@ def _cell_view(folder: Path, measure: str | None, **options: Any) -> _View:
         "level": answers.level,
     }
     footer = {"summary": screen.results_summary(answers), "notes": screen.results_notes(answers)}
-    sheets = screen.results_sheets(answers)
-    return _View(answers.frame(), sheets, header, footer, lambda: screen.print_results(answers))
+    return _View(answers.frame(), screen.results_sheets(answers), header, footer)
 
 
 def _device_view(folder: Path) -> _View:
@@ -158,17 +143,21 @@ def _device_view(folder: Path) -> _View:
 
     found = devices(folder)
     header, footer = {"fields": found.fields}, {"notes": screen.device_notes(found)}
-    sheets = screen.device_sheets(found)
-    return _View(found.frame, sheets, header, footer, lambda: screen.print_devices(found))
+    return _View(found.frame, screen.device_sheets(found), header, footer)
 
 
-def _to_csv(view: _View) -> bytes:
+def _export(view: _View, kind: str) -> bytes:
+    """The content of a file with these results."""
     from skerry.analysis.frame import csv_bytes
 
-    return csv_bytes(view.frame)
-
-
-def _to_parquet(view: _View) -> bytes:
+    if kind == "csv":
+        return csv_bytes(view.frame)
+    if kind == "latex":
+        tables = [sheet.to_latex() for sheet in view.sheets]
+        return "\n".join(["% \\usepackage{booktabs}", *tables]).encode()
+    if kind == "markdown":
+        tables = [sheet.to_markdown() for sheet in view.sheets]
+        return "\n".join([*tables, *map(printable, view.sentences), ""]).encode()
     content = BytesIO()
     try:
         view.frame.to_parquet(content, engine="pyarrow", index=False)
@@ -179,20 +168,6 @@ def _to_parquet(view: _View) -> bytes:
     return content.getvalue()
 
 
-def _to_latex(view: _View) -> bytes:
-    tables = [sheet.to_latex() for sheet in view.sheets]
-    return "\n".join(["% \\usepackage{booktabs}", *tables]).encode()
-
-
-def _to_markdown(view: _View) -> bytes:
-    tables = [sheet.to_markdown() for sheet in view.sheets]
-    sentences = [printable(sentence) for part in view.footer.values() for sentence in part]
-    return "\n".join([*tables, *sentences, ""]).encode()
-
-
-EXPORTS = {"csv": _to_csv, "parquet": _to_parquet, "latex": _to_latex, "markdown": _to_markdown}
-
-
 def _write(file: Path, content: bytes) -> None:
     """Write to stdout, or replace a file in one step."""
     if file == STDOUT:
@@ -200,7 +175,5 @@ def _write(file: Path, content: bytes) -> None:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    try:
+    with writing(file):
         replace_file(file, content)
-    except OSError as error:
-        raise cannot_write(file, error) from None

@@ -2,9 +2,7 @@
 
 import json
 import os
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -90,11 +88,8 @@ def run_command(
         return
     if ranks is not None and not _is_rank(ranks):
         _launch_ranks(ranks, context.obj)
-    with (
-        options.handle_ctrl_c("The same command continues from the last checkpoint."),
-        redirect_stdout(sys.stderr),  # keeps output of plug-ins out of the results
-        show_run_progress() as display,
-    ):
+    hint = "The same command continues from the last checkpoint."
+    with options.computing(hint), show_run_progress() as display:
         from skerry.runs.run import run as run_experiments
 
         results = run_experiments(

@@ -15,8 +15,7 @@ app = typer.Typer(
 )
 
 SHOWN_KEYS = 5
-FEWEST_CHARACTERS = 4
-"""The shortest beginning of a key that stands for it."""
+FEWEST_CHARACTERS = 4  # the shortest beginning of a key that stands for it
 
 
 @app.command("verify")
@@ -56,13 +55,12 @@ def store_forget(
         recorded = store.keys()
     keys = [_find_key(key, recorded) for key in keys]
     _check_idle(folder)
+    count = plural(len(set(keys)), "run")
     if not yes:
-        typer.confirm(
-            f"Remove {plural(len(set(keys)), 'run')} of {folder}, with all rounds?", abort=True
-        )
+        typer.confirm(f"Remove {count} of {folder}, with all rounds?", abort=True)
     with Store.open(folder) as store:
         store.forget(keys)
-    typer.echo(f"Removed {plural(len(set(keys)), 'run')}. The same command computes them again.")
+    typer.echo(f"Removed {count}. The same command computes them again.")
 
 
 @app.command("backup")

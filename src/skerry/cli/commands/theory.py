@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from skerry.cli.commands import options
+from skerry.cli.commands.options import option
 from skerry.errors import SkerryError, unknown
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ app = typer.Typer(
 
 FIGURES = {"1": "rounds", "6": "messages"}
 
-Epsilon = Annotated[float, typer.Option(help="The target accuracy.")]
+Epsilon = Annotated[float, option("The target accuracy.")]
 Downlink = Annotated[
     float, typer.Option("--downlink", help="Price of a message from the server to a device.")
 ]
@@ -61,33 +62,30 @@ def theory_bounds(
     ] = False,
     mode: Annotated[
         str | None,
-        typer.Option(
-            help="Constants of the bounds. order: all one; printed: the paper's; repaired: the "
+        option(
+            "Constants of the bounds. order: all one; printed: the paper's; repaired: the "
             "paper's, corrected; certified: none, the full recursion is evaluated.",
-            show_default="order; certified unless devices are sampled uniformly",
+            default="order; certified unless devices are sampled uniformly",
         ),
     ] = None,
     primitive: Annotated[
-        str | None,
-        typer.Option(help="s2s, s2a, blend, joined by commas; blend has certified bounds only."),
+        str | None, option("s2s, s2a, blend, joined by commas; blend has certified bounds only.")
     ] = None,
-    beta: Annotated[str, typer.Option(help="The beta of blend: NUMBERS, or best.")] = "0.5",
+    beta: Annotated[str, option("The beta of blend: NUMBERS, or best.")] = "0.5",
     selection: Annotated[
         str,
-        typer.Option(
-            help="Whom the server samples: uniform, per_component, one_each, bernoulli, joined by "
+        option(
+            "Whom the server samples: uniform, per_component, one_each, bernoulli, joined by "
             "commas; others than uniform have certified bounds only."
         ),
     ] = "uniform",
     weights: Annotated[
-        str,
-        typer.Option(help="Weights of the average: equal, or stratified (islands by their size)."),
+        str, option("Weights of the average: equal, or stratified (islands by their size).")
     ] = "equal",
-    uplink: Annotated[float, typer.Option(help="Price of a message to the server.")] = 1,
+    uplink: Annotated[float, option("Price of a message to the server.")] = 1,
     downlink: Downlink = 1,
     broadcast: Annotated[
-        float | None,
-        typer.Option(help="Price of one message to all devices, if the server can send one."),
+        float | None, option("Price of one message to all devices, if the server can send one.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -129,7 +127,7 @@ def theory_mixing(
     file: options.ExperimentFile = None,
     settings: options.Settings = None,
     draws: Annotated[
-        int, typer.Option(min=2, max=100_000, help="Random rounds drawn where p has no formula.")
+        int, option("Random rounds drawn where p has no formula.", min=2, max=100_000)
     ] = 400,
     as_json: options.AsJson = False,
 ) -> None:
@@ -153,11 +151,10 @@ def theory_constants(
     file: options.ExperimentFile = None,
     settings: options.Settings = None,
     rounds: Annotated[
-        str, typer.Option(help="Rounds after which to measure: a list, or a range such as 0:50:10.")
+        str, option("Rounds after which to measure: a list, or a range such as 0:50:10.")
     ] = "0,10,50",
     draws: Annotated[
-        int,
-        typer.Option(min=2, max=10_000, help="Pairs of minibatches per device and measured round."),
+        int, option("Pairs of minibatches per device and measured round.", min=2, max=10_000)
     ] = 20,
     device: options.Device = "auto",
     as_json: options.AsJson = False,
@@ -226,7 +223,6 @@ def theory_regimes(
 
 
 def _settings(texts: Mapping[str, str]) -> dict[str, list[Any]]:
-    """Parse the values of every parameter."""
     from skerry.theory.parameters import WHOLE_NUMBERS
 
     values = {
@@ -268,7 +264,6 @@ def _candidates(primitives: str, beta: str, selections: Sequence[str]) -> list["
 
 
 def _split_once(option: str, text: str, example: str) -> list[str]:
-    """Split the names of an option at commas, without repetitions."""
     found = list(dict.fromkeys(options.split_names([text])))
     if not found:
         raise SkerryError(f"--{option} must name something (got '{text}'). Give {example}.")

@@ -5,20 +5,16 @@ from typing import Annotated
 
 import typer
 
-from skerry.cli.commands.options import AsJson, Folder, print_json
+from skerry.cli.commands.options import AsJson, Folder, option, print_json
 
 
 def watch_command(
     folder: Folder = Path("runs"),
-    every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="Time between updates.")
-    ] = 2.0,
+    every: Annotated[float, option("Time between updates.", "SECONDS", min=0.1)] = 2.0,
     measure: Annotated[
         str | None,
-        typer.Option(
-            metavar="M",
-            help="Measure by which the best cells are chosen.",
-            show_default="average_accuracy and own_accuracy",
+        option(
+            "Measure by which the best cells are chosen.", "M", "average_accuracy and own_accuracy"
         ),
     ] = None,
     once: Annotated[

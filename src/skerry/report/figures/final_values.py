@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-LOG_RATIO = 30
-"""The ratio of the largest to the smallest value from which an axis is logarithmic."""
+LOG_RATIO = 30  # the ratio of the largest to the smallest value from which an axis is logarithmic
 
 
 def sensitivity(
@@ -28,11 +27,9 @@ def sensitivity(
     lines: str | None = None,
     devices: int | None = None,
 ) -> "Axes":
-    """Draw means over seeds with 95 % intervals against a field, a line for each label.
-
-    `frame` is that of `skerry.results`. `lines` names a field whose values differ in line style;
-    `devices` turns the number of sampled devices into the share K/n.
-    """
+    """Draw means over seeds with 95 % intervals against a field, a line for each label. `frame` is
+    that of `skerry.results`. `lines` names a field whose values differ in line style; `devices`
+    turns the number of sampled devices into the share K/n."""
     from matplotlib.transforms import ScaledTranslation
 
     for field in (along, *([lines] if lines else [])):
@@ -82,8 +79,7 @@ def sensitivity(
 
 
 def _positions(column: "pd.Series[Any]", devices: int | None) -> tuple[dict[Any, float], bool]:
-    """The position of each value on the axis, and whether the axis is logarithmic. Words are placed
-    at equal distances."""
+    """Where each value is on the axis (words: evenly), and whether the axis is logarithmic."""
     values = list(dict.fromkeys(column))
     if all(isinstance(value, Number) and not isinstance(value, bool) for value in values):
         position = {value: float(value) / (devices or 1) for value in values}
@@ -96,13 +92,11 @@ def front(
     frame: "pd.DataFrame", axis: "Axes", x: str = "device_accuracy", y: str = "own_accuracy"
 ) -> "Axes":
     """Draw a point per label with 95 % intervals, and a line from S2S over the blends to S2A. A
-    ring marks the best blend, by the mean of both measures.
-
-    `frame` is that of `skerry.finals`.
-    """
+    ring marks the best blend, by the mean of both measures. `frame` is that of `skerry.finals`."""
     rows = series.finite_rows(series.labelled(frame), x, y)
     looks = series.label_styles_in(rows["label"])
-    points = {name: _point(rows[rows["label"] == name], x, y) for name in looks}
+    by_seed = rows.groupby(["label", "seed"], observed=True)[[x, y]].mean()
+    points = {name: tuple(estimate(by_seed.loc[name][one]) for one in (x, y)) for name in looks}
     path = [points[name] for name in looks if label_order(name) <= 1]
     axis.plot(
         [at.mean for at, _ in path], [height.mean for _, height in path],
@@ -127,11 +121,6 @@ def front(
     axis.set_xlim(series.clip_limits(axis.get_xlim(), x))
     axis.set_ylim(series.clip_limits(axis.get_ylim(), y))
     return panels.name_axes(axis, panels.measure_title(x), y, grid="both")
-
-
-def _point(ours: "pd.DataFrame", x: str, y: str) -> tuple[Estimate, Estimate]:
-    by_seed = ours.groupby("seed")[[x, y]].mean()
-    return estimate(by_seed[x]), estimate(by_seed[y])
 
 
 def _half(found: Estimate) -> float | None:

@@ -20,15 +20,11 @@ if TYPE_CHECKING:
 
 CLEAR = ("win", "loss")
 SHADES = 257  # odd, so that zero is exactly white
-MOST_ROWS = 14
-"""Up to this number, every row has a name."""
-BESIDE_BAR = 0.75
-"""The share of the width that the colour bar leaves."""
-PAD = 1.0
-"""Points between a number and the hatching around it."""
+MOST_ROWS = 14  # up to this number, every row has a name
+BESIDE_BAR = 0.75  # the share of the width that the colour bar leaves
+PAD = 1.0  # points between a number and the hatching around it
 MOST_DIGITS = 2
-SMALLEST = 3.5
-"""The smallest font size, in points, of a number in a cell."""
+SMALLEST = 3.5  # the smallest font size, in points, of a number in a cell
 
 
 def gap_heat_map(

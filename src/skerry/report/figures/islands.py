@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from skerry.network.fleet import Fleet
     from skerry.records.store import Run
 
-MOST_CLASSES = 12
-"""Up to this number, every class has a tick."""
+MOST_CLASSES = 12  # up to this number, every class has a tick
 
 
 def network(fleet: "Fleet", axis: "Axes", t: int = 0, sampled: Any = ()) -> "Axes":
@@ -43,7 +42,9 @@ def network(fleet: "Fleet", axis: "Axes", t: int = 0, sampled: Any = ()) -> "Axe
         axis.add_collection(LineCollection(position_n2[edges], colors="#999999", linewidths=thin))  # type: ignore[arg-type]
     tint = [ISLANDS[c % len(ISLANDS)] for c in fleet.island_of]
     chosen = np.isin(np.arange(fleet.devices), np.asarray(sampled))
-    size = _dot_size(fleet, axis)
+    # Neighbours on the fullest circle do not touch.
+    between = math.pi * 0.8 * panels.inches_wide(axis) * 72 / _columns(fleet) / max(fleet.sizes)
+    size = max(2.0, min(60.0, (0.6 * between) ** 2))  # in points squared
     x, y = position_n2.T
     axis.scatter(
         x, y, s=np.where(chosen, 1.4 * size, size), c=tint, zorder=2, clip_on=False,
@@ -69,13 +70,6 @@ def network_figure(fleet: "Fleet", title: str, t: int = 0, sampled: Any = ()) ->
     width = min(12.0, max(5.0, 3.6 * _columns(fleet)))
     panel = Panel("", partial(network, fleet, t=t, sampled=sampled))
     return arrange([panel], width, height=width * aspect(fleet), title=safe_lines(title))
-
-
-def _dot_size(fleet: "Fleet", axis: "Axes") -> float:
-    """The size of a device in points squared: neighbours on the fullest circle do not touch."""
-    circle = 0.8 * panels.inches_wide(axis) * 72 / _columns(fleet)
-    between = math.pi * circle / max(fleet.sizes)
-    return max(2.0, min(60.0, (0.6 * between) ** 2))
 
 
 def _columns(fleet: "Fleet") -> int:
@@ -147,8 +141,7 @@ def labels(
     return axis
 
 
-WIDE, TALLEST = 2.2, 4.5
-"""The smallest width and the largest height of a network in inches."""
+WIDE, TALLEST = 2.2, 4.5  # the smallest width and the largest height of a network in inches
 
 
 def draw_network(request: FigureRequest) -> DrawnFigure:

@@ -25,14 +25,11 @@ if TYPE_CHECKING:
 
 SERVER_AXES = ("server.sampled", "server.period")
 TOPOLOGY, DEVICES = "network.topology", "network.devices"
-WIDE = 2.0
-"""The smallest width in inches of a map with numbers in its cells."""
-LOWEST, ROW = 2.0, 0.17
-"""The smallest height in inches of a map, and of each of its rows."""
+WIDE = 2.0  # the smallest width in inches of a map with numbers in its cells
+LOWEST, ROW = 2.0, 0.17  # the smallest height in inches of a map, and of each of its rows
 HATCHED = "Hatched: no clear lead at level 0.05 (paired t tests, Holm-corrected), or not tested."
 
-THEORY_AXES = (DEVICES, "server.selection", "server.weights")
-"""The fields that change what theory predicts for one server round."""
+THEORY_AXES = (DEVICES, "server.selection", "server.weights")  # they change predictions
 
 
 def draw_curves(request: FigureRequest) -> DrawnFigure:
@@ -99,8 +96,7 @@ def draw_gap(request: FigureRequest) -> DrawnFigure:
 
 
 def draw_sensitivity(request: FigureRequest) -> DrawnFigure:
-    """A measure against K and H, or any field. As in the paper, K is held at its smallest value
-    along H, and H along K."""
+    """A measure against K and H, each with the other at its smallest, or against any field."""
     cells = _cells(request)
     along = _along(request, cells)
     lines = _lines(request, cells, along)
@@ -234,8 +230,7 @@ def _held_lowest(cells: Cells, shown: Sequence[str]) -> tuple[Cells, dict[str, A
         if field in cells.fields and field not in shown:
             at = cells.fields.index(field)
             held[field] = min(cell[at] for cell in cells.readings if cell[at] is not None)
-            kept = {
-                cell: r for cell, r in cells.readings.items() if cell[at] in (None, held[field])
-            }
+            lowest = (None, held[field])
+            kept = {cell: found for cell, found in cells.readings.items() if cell[at] in lowest}
             cells = replace(cells, readings=kept)
     return cells, held

@@ -25,18 +25,15 @@ FIELDS = {
     "training.stepsize": "stepsize",
     "network.devices": "devices n",
 }
-KEEP = "\u00a0"
-"""A non-breaking space."""
+KEEP = "\u00a0"  # a non-breaking space
 SHARE = "sampled share K/n"
 
 
 def measure_title(measure: str) -> str:
-    """The title of an axis that shows a measure."""
     return traits(measure).axis if measure in MEASURES else safe_text(traits(measure).axis)
 
 
 def field_title(field: str) -> str:
-    """The title of an axis that shows a field."""
     return FIELDS.get(field) or safe_text(field.rpartition(".")[2].replace("_", " "))
 
 
@@ -49,9 +46,8 @@ def value_title(value: Any, longest: int = 24) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     text, head = str(value), longest // 4
-    return safe_text(
-        text if len(text) <= longest else f"{text[:head]}…{text[head + 1 - longest :]}"
-    )
+    both_ends = f"{text[:head]}…{text[head + 1 - longest :]}"
+    return safe_text(text if len(text) <= longest else both_ends)
 
 
 def tick_name(value: Any) -> str:
@@ -85,14 +81,10 @@ def safe_lines(text: str) -> str:
 
 
 MOST_PANELS = 24
-NARROWEST = 1.6
-"""The smallest width of a panel in inches."""
-LETTERS = 15
-"""Letters of a title per inch."""
-TICKS = 0.35
-"""Inches that the ticks and their names take from a panel."""
-ASIDE = "aside"
-"""The gid of legend entries that explain the drawing; they come last in the legend."""
+NARROWEST = 1.6  # the smallest width of a panel in inches
+LETTERS = 15  # letters of a title per inch
+TICKS = 0.35  # inches that the ticks and their names take from a panel
+ASIDE = "aside"  # the gid of legend entries that explain the drawing; they come last in the legend
 
 
 class Panel(NamedTuple):
@@ -124,7 +116,11 @@ def arrange(
     for axis in axes[len(panels) :]:
         axis.remove()
     _drop_repeated_titles(axes[: len(panels)], columns)
-    _fold(figure, width / columns - TICKS, height - TICKS)
+    across, down = width / columns - TICKS, height - TICKS
+    for axis in figure.axes:
+        axis.set_title(_folded(axis.get_title(), across))
+        axis.set_xlabel(_folded(axis.get_xlabel(), across))
+        axis.set_ylabel(_folded(axis.get_ylabel(), down))
     _make_room(figure, rows * max(map(_text_height, axes[: len(panels)])))
     _add_title(figure, title)
     _add_legend(figure)
@@ -146,14 +142,6 @@ def _drop_repeated_titles(axes: Sequence["Axes"], columns: int) -> None:
         below = number + columns
         if below < len(axes) and axes[below].get_xlabel() == axis.get_xlabel():
             axis.set_xlabel("")
-
-
-def _fold(figure: "Figure", across: float, down: float) -> None:
-    """Fold titles that are longer than their axis."""
-    for axis in figure.axes:
-        axis.set_title(_folded(axis.get_title(), across))
-        axis.set_xlabel(_folded(axis.get_xlabel(), across))
-        axis.set_ylabel(_folded(axis.get_ylabel(), down))
 
 
 def _text_height(axis: "Axes") -> float:
@@ -243,9 +231,8 @@ def _make_room(figure: "Figure", pixels: float) -> None:
 
 def inches_wide(axis: "Axes") -> float:
     """The approximate width of an axis in inches, before the layout is final."""
-    return float(
-        axis.get_position().width * axis.figure.get_window_extent().width / axis.figure.dpi
-    )
+    figure = axis.figure
+    return float(axis.get_position().width * figure.get_window_extent().width / figure.dpi)
 
 
 def draw_panels(

@@ -131,8 +131,7 @@ def panel(regime: Regime, axis: "Axes") -> "Axes":
 
 
 def regimes_figure(regimes: Sequence[Regime], setting: str) -> "Figure":
-    """Figures 1 and 6 of the paper: rows are heterogeneities, columns the axes K, H and p.
-    `setting` describes the remaining parameters."""
+    """Figures 1 and 6 of the paper, by heterogeneity (rows) and axis K, H or p (columns)."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 9.6), layout="constrained")

@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_BANDS = 6
-"""With more lines than this, no bands are drawn, because they would hide the lines."""
-MOST_MARKS = 50
-"""With more server rounds than this, they are not marked."""
+MOST_BANDS = 6  # with more lines than this, no bands are drawn, because they would hide the lines
+MOST_MARKS = 50  # with more server rounds than this, they are not marked
 OVERVIEW = (
     "average_accuracy", "own_accuracy", "device_accuracy", "average_perplexity",
     "disagreement", "average_loss", "train_loss", "bias",
@@ -36,9 +34,7 @@ COSTS = {
 
 def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None = None) -> "Axes":
     """Draw means over seeds with bands for the 95 % interval; grey lines mark server rounds.
-
-    `frame` is that of `skerry.load`. `lines` names a column whose values differ in line style.
-    """
+    `frame` is that of `skerry.load`. `lines` names a column whose values differ in line style."""
     frame = series.labelled(frame)
     rows = series.finite_rows(frame, measure)
     styles = series.dashes_for(rows[lines] if lines else None)
@@ -64,10 +60,7 @@ def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None 
 
 
 def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messages") -> "Axes":
-    """Draw means over seeds with bands, over the messages or bytes sent so far (`price`).
-
-    `frame` is that of `skerry.load`.
-    """
+    """Draw means over seeds with bands over the messages or bytes sent; frame of `skerry.load`."""
     from matplotlib.ticker import EngFormatter
 
     if price not in COSTS:

@@ -26,8 +26,7 @@ class Band(NamedTuple):
 
 
 def labelled(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """The frame with a column `label`, made from the columns primitive and beta if it is
-    missing."""
+    """The frame with a column `label`, made from primitive and beta if it is missing."""
     if "label" in frame:
         return frame
     if "primitive" not in frame:
@@ -42,8 +41,7 @@ def labelled(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def with_known_labels(frame: "pd.DataFrame", column: str) -> "pd.DataFrame":
-    """The frame with a categorical label column: parts of it know all labels, so that a label has
-    the same style in every panel."""
+    """The frame with a categorical label column, so that every panel knows all labels."""
     import pandas as pd
 
     known = pd.CategoricalDtype(sorted(dict.fromkeys(frame[column]), key=label_order))

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from skerry.errors import RecordsError, SkerryError, argument, printable
+from skerry.errors import SkerryError, argument, printable, writing
 from skerry.files import replace_file
 from skerry.report.page.blocks import PageSection, note
 from skerry.report.page.model import array_chunks, page_model
@@ -44,19 +44,15 @@ def write_report(path: Path | str, out: Path | str | None = None) -> Path:
     the folder, unless `out` names another file."""
     data = read_report_data(path)
     file, text = Path(out) if out is not None else data.path.parent / FILE, page_html(data)
-    try:
+    with writing(file, f": {argument('out')}"):
         replace_file(file, text.encode())
-    except OSError as error:
-        raise RecordsError(
-            f"cannot write {file} ({error.strerror}). Choose a folder that exists and can be "
-            f"written: {argument('out')}"
-        ) from None
     return file
 
 
 def page_html(data: ReportData) -> str:
-    """The whole page as HTML."""
-    title, script = overview.page_title(data), _script()
+    widgets = sorted(one.name for one in ASSETS.joinpath("widgets").iterdir())
+    scripts = [*SCRIPTS, *(f"widgets/{name}" for name in widgets), "page.js"]
+    title, script = overview.page_title(data), "\n".join(map(_asset, scripts))
     plotly, plotly_hash = _plotly()
     content: dict[str, Any] = {
         "sections": [vars(section) for section in _sections(data)],
@@ -102,12 +98,6 @@ def _plotly() -> tuple[str, str]:
 
     source = plotly.offline.get_plotlyjs()
     return gzip_base64(source.encode()), _hash(source)
-
-
-def _script() -> str:
-    widgets = sorted(one.name for one in ASSETS.joinpath("widgets").iterdir())
-    names = [*SCRIPTS, *(f"widgets/{name}" for name in widgets), "page.js"]
-    return "\n".join(_asset(name) for name in names)
 
 
 def _printable(value: Any) -> Any:

@@ -24,8 +24,7 @@ SYMBOLS = {
     "D": "diamond", "d": "diamond-tall",
 }  # fmt: skip
 """Plotly's names for matplotlib's markers."""
-MOST_EXACT = 300_000
-"""Up to this number, final values have all digits; beyond it, seven."""
+MOST_EXACT = 300_000  # up to this number, final values have all digits; beyond it, seven
 
 
 def page_model(data: ReportData, start: int = 0) -> dict[str, Any]:
@@ -66,8 +65,7 @@ def array_chunks(data: ReportData) -> Iterator[tuple[str, str]]:
 
 
 def _finals(data: ReportData, measure: str) -> dict[str, Any]:
-    """The final values (a row per group, a column per seed), and each group's comparison with the
-    reference label."""
+    """Final values by group and seed, and each group's comparison with the reference label."""
     cells, labels, groups = data.grid.cells, data.grid.labels, data.grid.groups
     answers = data.compared.get(measure)
     tests = answers.comparisons if answers else {}
@@ -90,8 +88,7 @@ def _finals(data: ReportData, measure: str) -> dict[str, Any]:
 
 
 def _between_best(data: ReportData, measure: str) -> dict[int, Comparison]:
-    """By group, its comparison with the reference, both at their own best stepsizes. All of these
-    comparisons are one family for Holm's correction."""
+    """By group, its comparison with the reference, both at their best stepsizes: one family."""
     answers = data.compared.get(measure)
     if answers is None or not data.tuned_values:
         return {}
@@ -189,14 +186,10 @@ def _best_groups(data: ReportData) -> list[int]:
     return list(found.values())
 
 
-# Colours
-
 LIGHT_PAGE, DARK_PAGE = "#ffffff", "#15191f"
 """The backgrounds of the light and the dark page, as in page.css."""
-LIGHT_CONTRAST = 3.0
-"""The contrast that WCAG 2.2 requires of lines and marks."""
-DARK_CONTRAST = 5.5
-"""Higher, because thin lines look darker on a dark background."""
+LIGHT_CONTRAST = 3.0  # the contrast that WCAG 2.2 requires of lines and marks
+DARK_CONTRAST = 5.5  # higher, because thin lines look darker on a dark background
 
 
 def shades(colour: str) -> dict[str, str]:

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-FINE, COARSE = 65535, 8191
-"""Numbers of levels of a mean: all of 16 bits, or enough for a hundredth of a percent."""
+FINE, COARSE = 65535, 8191  # levels of a mean: 16 bits, or a hundredth of a percent
 HALF_LEVELS = 120  # of half an interval
 NO_HALF = 255
 
@@ -57,10 +56,8 @@ def quantize_means(
     values: Array, lengths: NDArray[np.int64], logarithmic: bool = False, finest: int = FINE
 ) -> dict[str, NDArray[Any]]:
     """Round the values of several concatenated series to whole levels between the ends of each
-    series.
-
-    On a logarithmic scale, level 0 means "not above zero", and levels from 1 are logarithms.
-    """
+    series. On a logarithmic scale, level 0 means "not above zero", and levels from 1 are
+    logarithms."""
     first = 1 if logarithmic else 0
     positive = values > 0 if logarithmic else np.ones(len(values), dtype=bool)
     scaled = np.log10(np.where(positive, values, 1.0)) if logarithmic else values

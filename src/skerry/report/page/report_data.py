@@ -27,14 +27,10 @@ from skerry.report.figures.series import break_index
 from skerry.report.page.packing import COARSE, FINE, Array, quantize_halves, quantize_means
 
 TUNED = "training.stepsize"
-RATIOS = ("disagreement_ratio", "bias_ratio")
-"""Measures of which the page also has the mean over all server rounds."""
-MOST_VALUES = 3_000_000
-"""The most means in a page; each takes two to three bytes, compressed and as text."""
-MANY_VALUES = 500_000
-"""With more means than this, they are stored with fewer digits."""
-FEWEST_ROUNDS, MOST_ROUNDS = 12, 1_000
-"""Limits of the number of rounds per curve."""
+RATIOS = ("disagreement_ratio", "bias_ratio")  # the page has their means over rounds too
+MOST_VALUES = 3_000_000  # means in a page, at two to three bytes each, as compressed text
+MANY_VALUES = 500_000  # with more means than this, they are stored with fewer digits
+FEWEST_ROUNDS, MOST_ROUNDS = 12, 1_000  # limits of the number of rounds per curve
 
 Ints = NDArray[np.int64]
 
@@ -43,8 +39,7 @@ class Curves:
     """Collects curves, and packs all curves of one measure together."""
 
     def __init__(self, most: int):
-        self.most = most
-        """The largest number of rounds per curve."""
+        self.most = most  # the largest number of rounds per curve
         self.round_sets: dict[tuple[int, ...], int] = {}
         self.thinned: tuple[int, int] | None = None
         """The numbers of shown and of recorded rounds, if some are left out."""
@@ -73,7 +68,10 @@ class Curves:
             if measured.any():
                 found = tuple(rounds[measured].tolist())
                 at = self.round_sets.setdefault(found, len(self.round_sets))
-                before = _points_before_break(rounds, np.isfinite(mean_r), measured)
+                # Rounds that are left out to save space make no break in the line.
+                index = break_index(rounds[np.isfinite(mean_r)])
+                end = 0 if index is None else np.flatnonzero(np.isfinite(mean_r))[index] + 1
+                before = int(measured[:end].sum())
                 curve = (number, at, mean_r[measured], half_r[measured], before)
                 self._curves.setdefault(measure, []).append(curve)
                 self._values += len(found)
@@ -103,17 +101,14 @@ class Curves:
 class ReportData:
     """All data of a report: the runs of a store, finished or not, with final values and curves."""
 
-    path: Path
-    """The file of the store."""
-    grid: RunTable
-    """The runs in their cells, without histories."""
+    path: Path  # the file of the store
+    grid: RunTable  # the runs in their cells, without histories
     finals: Mapping[str, Array] = field(repr=False)
     """By measure, in the order of the page, the final value of every run; NaN if unfinished."""
     mean_ratios: Mapping[str, Array] = field(repr=False)
     """By measure of RATIOS, the mean over all server rounds of every run."""
     curves: Curves = field(repr=False)
-    curve_of: Sequence[int] = field(repr=False)
-    """By group, the number of its curve."""
+    curve_of: Sequence[int] = field(repr=False)  # by group, the number of its curve
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -205,9 +200,6 @@ def _read(table: RunTable) -> ReportData:
     )
 
 
-# Curves
-
-
 def rounds_to_show(rounds: Ints, server: Server, most: int) -> NDArray[np.bool_]:
     """A mask of the recorded rounds to show, at most `most`. If there are more, half of the shown
     rounds are evenly spaced; the other half are server rounds, each with the round before it, so
@@ -267,12 +259,3 @@ def _mean_over_seeds(
         half = t_quantiles(len(histories))[count] * np.sqrt(variance / count)
     shape = values.shape[:2]
     return rounds, mean.reshape(shape), half.reshape(shape)
-
-
-def _points_before_break(
-    rounds: Ints, measured: NDArray[np.bool_], shown: NDArray[np.bool_]
-) -> int:
-    """The number of shown points before the break in the line; 0 if there is none. Rounds that are
-    left out to save space make no break."""
-    index = break_index(rounds[measured])
-    return 0 if index is None else int(shown[: np.flatnonzero(measured)[index] + 1].sum())

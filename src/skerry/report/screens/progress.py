@@ -70,7 +70,6 @@ class CountingProgress(Progress):
 
     @property
     def share(self) -> float:
-        """The share of the computing that is done."""
         under_way = sum(_planned(job, tick.steps) for job, tick in self._ticks.items())
         return min(1.0, (self._done_steps + under_way) / max(1, self._steps))
 
@@ -131,7 +130,6 @@ class RunLines(CountingProgress):
 
 @contextmanager
 def show_run_progress() -> Iterator[CountingProgress]:
-    """The progress display of `skerry run`."""
     if not sys.stderr.isatty():
         yield RunLines()
         return

@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 SIDE_BY_SIDE = 4  # with more labels than this, the table has a row for each
 
 
-def print_results(compared: ComparedCells) -> None:
-    """Print the tables, the summary and the notes of `skerry.results`."""
-    lines = [*results_summary(compared), *results_notes(compared)]
-    _print_sheets(results_sheets(compared), lines)
-
-
-def _print_sheets(sheets: Iterable[Sheet], lines: Iterable[str]) -> None:
+def print_sheets(sheets: Iterable[Sheet], lines: Iterable[str]) -> None:
     """Print tables with their titles, then lines of text."""
     console = text.console()
     for sheet in sheets:
@@ -153,9 +147,7 @@ def _pairing(compared: ComparedCells) -> list[str]:
 
 
 def _when(cells: Cells) -> str:
-    if cells.last is None:
-        return "final value"
-    return f"mean of the last {plural(cells.last, 'round')}"
+    return f"mean of the last {plural(cells.last, 'round')}" if cells.last else "final value"
 
 
 def _mean(compared: ComparedCells, found: Estimate | None) -> str:
@@ -178,13 +170,7 @@ def _format_p(value: float) -> str:
     return "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
-MOST_SHOWN = 30
-"""The most devices in a table, the worst ones."""
-
-
-def print_devices(found: DeviceResults) -> None:
-    """Print the scores of islands and of single devices."""
-    _print_sheets(device_sheets(found), device_notes(found))
+MOST_SHOWN = 30  # the most devices in a table, the worst ones
 
 
 def device_sheets(found: DeviceResults) -> list[Sheet]:

@@ -22,12 +22,9 @@ class Column(NamedTuple):
     """A column of the table of a study."""
 
     measure: str
-    digits: int | None = None
-    """Digits after the point; None for the usual format of the measure."""
-    spread: bool = True
-    """Whether the interval is shown."""
-    instead_of: str = ""
-    """The column is shown only if this other measure is missing."""
+    digits: int | None = None  # digits after the point; None for the usual format of the measure
+    spread: bool = True  # whether the interval is shown
+    instead_of: str = ""  # the column is shown only if this other measure is missing
 
 
 COLUMNS = (
@@ -46,8 +43,7 @@ COLUMNS = (
     Column("uplink_messages"),
     Column("downlink_messages"),
 )
-KEY_SHOWN, MOST_KEYS = 8, 8
-"""Characters of a key, and keys of a label, that are shown at most."""
+KEY_SHOWN, MOST_KEYS = 8, 8  # characters of a key, and keys of a label, that are shown at most
 LEADER_MEASURES = {
     "average_accuracy": "the average model",
     "own_accuracy": "devices on their own labels",
@@ -72,8 +68,7 @@ def print_run(results: Results) -> None:
 
 
 def list_keys(results: Results) -> str:
-    """The first characters of the keys of all runs, by label and in the order of the seeds: `skerry
-    store forget` takes them."""
+    """By label, the start of each run's key, which `skerry store forget` takes."""
     parts = []
     for label, lanes in results.by_label().items():
         keys = [lane.key[:KEY_SHOWN] for lane in sorted(lanes, key=lambda o: o.experiment.seed)]
@@ -99,8 +94,7 @@ def summary_table(results: Results, columns: Sequence[Column] = COLUMNS) -> "Tab
 
 
 def describe_leaders(results: Results) -> list[str]:
-    """Sentences on which primitive is best for the average model and for devices on their own data,
-    and whether its lead is clear."""
+    """Sentences on the best primitive for the average model and on devices' own data."""
     known = {measure for lane in results for measure in lane.final}
     named = {measure: about for measure, about in LEADER_MEASURES.items() if measure in known}
     if named.keys() == {"own_loss"} and "average_loss" in known:

@@ -31,8 +31,7 @@ TERMS = ("initial", "noise", "intra", "inter", "sampling_intra", "sampling_inter
 
 
 def print_bounds(bounds: BoundGrid) -> None:
-    """Print the setting, the bounds of each primitive, who needs the fewest, and the
-    assumptions."""
+    """Print the setting, the bounds of each primitive, the winners and the assumptions."""
     first = bounds.answers[0]
     out = console(fold_at=PAGE)
     what = "average of f - f*, convex" if bounds.convex else "average of ||grad f||^2, non-convex"
@@ -53,9 +52,6 @@ def print_bounds(bounds: BoundGrid) -> None:
         out.print(f"- {words}", style="dim")
 
 
-# Tables
-
-
 def bounds_table(settings: Sequence[Sequence[Answer]], varied: Sequence[str]) -> "Table":
     """A row per setting and primitive; the fewest rounds of a setting are bold."""
     first = settings[0][0]
@@ -68,9 +64,7 @@ def bounds_table(settings: Sequence[Sequence[Answer]], varied: Sequence[str]) ->
     for answers in settings:
         fewest = min(answer.rounds for answer in answers)
         for i, answer in enumerate(answers):
-            where = [
-                number(getattr(answer.parameters, field)) if i == 0 else "" for field in varied
-            ]
+            where = ["" if i else number(getattr(answer.parameters, name)) for name in varied]
             rounds = number(answer.rounds)
             bold = answer.rounds == fewest and len(answers) > 1
             rule = answer.parameters.selection if rules else ""
@@ -109,9 +103,6 @@ def _by_label(answers: Sequence[Answer]) -> dict[str, Answer]:
     }
 
 
-# Words
-
-
 def describe_setting(parameters: Parameters, varied: Sequence[str]) -> str:
     """All parameters that do not vary, as text."""
     x = parameters
@@ -143,9 +134,13 @@ def describe_winners(bounds: BoundGrid) -> Iterator[str]:
         if not bounds.varied:
             yield _compared(measure, bounds.answers[0])
         elif len(bounds.varied) > 1:
-            yield _counted(measure, bounds.winners(measure))
+            found = bounds.winners(measure)
+            parts = [f"{winner_name(who)} in {count:,}" for who, count in found.items()]
+            yield f"Fewest {measure}, of {found.total():,} settings: {', '.join(parts)}."
         else:
-            yield _along(measure, bounds.varied[0], bounds.stretches(measure))
+            axis, won = bounds.varied[0], bounds.stretches(measure)
+            parts = [f"{winner_name(one.winner)} for {axis} {format_span(one)}" for one in won]
+            yield f"Fewest {measure}: {', '.join(parts)}."
 
 
 def _compared(measure: str, answers: Sequence[Answer]) -> str:
@@ -167,21 +162,8 @@ def _times(cost: float, best: float) -> str:
     return f"{cost / best:.{4 if cost < 1.1 * best else 3}g} times as many"
 
 
-def _along(measure: str, axis: str, won: Sequence[Stretch]) -> str:
-    """`Fewest rounds: S2S for period 1 to 4, S2A for period 5 to 50.`"""
-    parts = [f"{winner_name(stretch.winner)} for {axis} {format_span(stretch)}" for stretch in won]
-    return f"Fewest {measure}: {', '.join(parts)}."
-
-
-def _counted(measure: str, winners: Mapping[str, int]) -> str:
-    """For several axes: `Fewest rounds, of 50 settings: S2S in 30, S2A in 20.`"""
-    parts = [f"{winner_name(who)} in {count:,}" for who, count in winners.items()]
-    return f"Fewest {measure}, of {sum(winners.values()):,} settings: {', '.join(parts)}."
-
-
 def _assumptions(answers: Sequence[Answer]) -> list[str]:
-    """The assumptions of all answers, each once. Those of a single selection rule come last, with
-    its name."""
+    """The assumptions of all answers, each once; last those of one rule, with its name."""
     by_rule: dict[str, list[str]] = {}
     for answer in answers:
         by_rule.setdefault(answer.parameters.selection, []).extend(answer.assumptions)
@@ -229,9 +211,6 @@ CONSTANTS: tuple[tuple[str, Callable[[PointConstants], Measurement]], ...] = (
 )
 
 
-# Mixing
-
-
 def print_mixing(
     experiment: "Experiment", mixing: "MixingParameters", sizes: Sequence[int]
 ) -> None:
@@ -250,12 +229,8 @@ def print_mixing(
     out.print(f"One D2D round leaves at most {left:.2%} of the disagreement inside islands.")
 
 
-# Regimes
-
-
 def print_regimes(regimes: Sequence[Regime], figures: Mapping[str, str], epsilon: float) -> None:
-    """Print who needs the fewest rounds or messages along each axis. `figures` maps each figure of
-    the paper to its measure."""
+    """Print who needs the fewest along each axis, for each figure and its measure."""
     out = console(fold_at=PAGE)
     out.print(
         f"n = 100, L = f0 = 1, sigma = 0, epsilon = {epsilon:g}, non-convex, all constants set to "
@@ -279,9 +254,6 @@ def regimes_table(regimes: Sequence[Regime]) -> "Table":
     for zetas in HETEROGENEITY:
         table.add_row(f"{zetas[0]:g}, {zetas[1]:g}", *(cells[*zetas, axis] for axis in AXES))
     return table
-
-
-# Constants
 
 
 def print_constants(constants: Constants) -> None:

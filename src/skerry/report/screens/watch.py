@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skerry.analysis.names import format_value, short_names
 from skerry.errors import printable
-from skerry.report.snapshot import Best, Message, RunningStack, Snapshot
+from skerry.report.snapshot import Best, Message, Snapshot
 from skerry.report.text import duration, empty_table, plural, plus_minus
 from skerry.report.watched import WatchedFolder
 
@@ -70,7 +70,8 @@ def progress_bar(snapshot: Snapshot) -> "Table":
     from rich.table import Table
 
     line = Table.grid(padding=(0, 1, 0, 0))
-    line.add_row(ProgressBar(total=1.0, completed=snapshot.share, width=50), _percent(snapshot))
+    share = snapshot.share
+    line.add_row(ProgressBar(total=1.0, completed=share, width=50), f"{100 * share:.0f} %")
     return line
 
 
@@ -86,14 +87,13 @@ def status_lines(snapshot: Snapshot) -> list[str]:
     counted = [f"{count:,} {status}" for status, count in counts.items() if count is not None]
     unknown = snapshot.state == "working" and snapshot.to_do is None
     runs = plural(snapshot.runs, "run") + (" so far" if unknown else "")
-    lines = [f"{runs}, {_percent(snapshot)} of the computing: {', '.join(counted)}"]
+    lines = [f"{runs}, {100 * snapshot.share:.0f} % of the computing: {', '.join(counted)}"]
     if snapshot.others:
         lines[0] += f"; and {plural(snapshot.others, 'run')} of other sweeps"
     steps, rounds = snapshot.device_steps_per_second, snapshot.rounds_per_second
     if rounds is not None:  # steps are unknown with local epochs
-        pace = (
-            "" if steps is None else f"{steps:,.0f} device-steps/s, "
-        ) + f"{rounds:,.3g} rounds/s"
+        device_steps = "" if steps is None else f"{steps:,.0f} device-steps/s, "
+        pace = f"{device_steps}{rounds:,.3g} rounds/s"
         left = snapshot.seconds_left
         lines.append(pace if left is None else f"{pace}, about {duration(left)} left")
     return lines
@@ -112,7 +112,6 @@ def verdict(snapshot: Snapshot) -> str:
 
 
 def best_table(found: Sequence[Best]) -> "Table":
-    """The best cell of each primitive by one measure."""
     from rich.text import Text
 
     fields = short_names(dict.fromkeys(name for best in found for name in best.cell))
@@ -129,23 +128,14 @@ def best_table(found: Sequence[Best]) -> "Table":
     return table
 
 
-def _percent(snapshot: Snapshot) -> str:
-    return f"{100 * snapshot.share:.0f} %"
-
-
 def _running(snapshot: Snapshot) -> Iterator[str]:
     shown = snapshot.stacks if snapshot.state == "working" else ()
-    for stack in shown[:STACKS]:
-        yield f"  {_stack(stack)}"
+    for one in shown[:STACKS]:
+        rounds = f"{one.rounds:,} rounds, starting"
+        rounds = f"round {one.round:,} of {one.rounds:,}" if one.round else rounds
+        yield f"  {plural(one.runs, 'run')} of seed {one.seed}: {rounds}"
     if len(shown) > STACKS:
         yield f"  and {plural(len(shown) - STACKS, 'more stack')}"
-
-
-def _stack(stack: RunningStack) -> str:
-    first = f"{plural(stack.runs, 'run')} of seed {stack.seed}"
-    if stack.round == 0:
-        return f"{first}: {stack.rounds:,} rounds, starting"
-    return f"{first}: round {stack.round:,} of {stack.rounds:,}"
 
 
 def _message(message: Message) -> str:

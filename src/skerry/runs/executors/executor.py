@@ -29,25 +29,18 @@ from skerry.records.store import Run, Store
 from skerry.runs.memory import Footprint, measure_footprint
 from skerry.runs.progress import Progress
 
-ALONE = "-alone"
-"""Marks the checkpoints of deterministic runs, which resume from no others."""
+ALONE = "-alone"  # marks the checkpoints of deterministic runs, which resume from no others
 POLL_SECONDS = 0.2
-
-
-# Jobs
 
 
 @dataclass(frozen=True)
 class WorldSurvey:
     """Size, memory and keys of a world, from which a driver plans jobs."""
 
-    fingerprints: dict[str, str]
-    """Fingerprints of what lies outside the experiment's text; they are part of every key."""
-    steps: int
-    """Local steps of all devices in a round."""
+    fingerprints: dict[str, str]  # of what is outside the text; part of every key
+    steps: int  # local steps of all devices in a round
     footprint: Footprint
-    world: World | None = None
-    """The world itself, where it was built in this process."""
+    world: World | None = None  # the world itself, where it was built in this process
 
     def for_lanes(self, experiments: Iterable[Experiment]) -> "WorldSurvey":
         """A copy of the survey, with memory for what the methods of these lanes keep."""
@@ -60,12 +53,9 @@ class StackJob:
 
     experiments: tuple[Experiment, ...]
     survey: WorldSurvey
-    attempts: int = 0
-    """How many workers have ended while they ran it."""
-    deterministic: bool = False
-    """Whether its run must repeat to the bit; then it has one lane (runs/process.py)."""
-    rehearsed: bool = False
-    """Whether its plug-ins were tried before it was submitted."""
+    attempts: int = 0  # how many workers have ended while they ran it
+    deterministic: bool = False  # whether it must repeat to the bit, alone (runs/process.py)
+    rehearsed: bool = False  # whether its plug-ins were tried before it was submitted
 
     def __len__(self) -> int:
         return len(self.experiments)
@@ -102,8 +92,7 @@ def group_by_world(experiments: Iterable[Experiment]) -> list[list[Experiment]]:
 
 
 def split_lanes(experiments: Sequence[Experiment], most: int) -> list[list[Experiment]]:
-    """Stacks of at most `most` lanes, all of about one size. Lanes with the same network and server
-    stay together, because they are computed as one."""
+    """Stacks of at most `most` lanes, about equal; lanes computed as one stay together."""
     if len(experiments) <= most:
         return [list(experiments)] if experiments else []
     ordered = sorted(experiments, key=group_keys)
@@ -125,9 +114,6 @@ def memory_shape(experiment: Experiment) -> str:
     return experiment.model_copy(update={"seed": 0, "data": data}).world_key()
 
 
-# Worlds
-
-
 class WorldCache:
     """Builds worlds and keeps the last one, because stacks of one world follow each other."""
 
@@ -136,7 +122,6 @@ class WorldCache:
         self._last: tuple[str, World] | None = None
 
     def get(self, experiment: Experiment, device: str) -> World:
-        """The world of an experiment on a device."""
         name = f"{experiment.world_key()} {device}"
         if self._last is None or self._last[0] != name:
             before = self._last[1] if self._last else None
@@ -150,7 +135,6 @@ class WorldCache:
 
 
 def survey_world(world: World) -> WorldSurvey:
-    """Describe a world that was built in this process."""
     return WorldSurvey(world.fingerprints, world.steps_a_round, measure_footprint(world), world)
 
 
@@ -167,18 +151,13 @@ def release_memory() -> None:
         torch.cuda.empty_cache()
 
 
-# Events
-
-
 @dataclass(frozen=True)
 class Tick:
     """How far a stack is."""
 
     round: int
-    steps: int
-    """Device-steps done, including those before an interruption."""
-    fresh: int
-    """Device-steps computed since this job was submitted."""
+    steps: int  # device-steps done, including those before an interruption
+    fresh: int  # device-steps computed since this job was submitted
 
 
 class StepCounter:
@@ -212,8 +191,7 @@ class RunOutcome:
 
     run: Run
     history: History
-    devices: DeviceTable | None = None
-    """The last evaluation of every device."""
+    devices: DeviceTable | None = None  # the last evaluation of every device
 
 
 @dataclass(frozen=True)
@@ -248,18 +226,13 @@ def failure_of(error: Exception) -> Failure:
 
 
 def error_line(error: Exception) -> str:
-    """An error as one line."""
     return "; ".join(error.faults) if isinstance(error, SkerryError) else one_line(error)
-
-
-# Executors
 
 
 class Executor(Protocol):
     """Computes jobs for a driver."""
 
-    slots: int
-    """How many jobs may run at once."""
+    slots: int  # how many jobs may run at once
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...

@@ -38,10 +38,8 @@ from skerry.runs.memory import Footprint
 from skerry.runs.progress import Progress
 
 WORKER_FOLDER = "workers"
-SILENT_SECONDS = 120.0
-"""Silence after which a worker is ended; it sends a heartbeat every few seconds."""
-SAVING_SECONDS = 30.0
-"""How long a driver that was stopped waits for its workers' checkpoints."""
+SILENT_SECONDS = 120.0  # silence that ends a worker, which sends a heartbeat every few seconds
+SAVING_SECONDS = 30.0  # how long a driver that was stopped waits for its workers' checkpoints
 
 
 class WorkerExecutor(ABC):
@@ -118,8 +116,7 @@ class WorkerExecutor(ABC):
 class _Process:
     popen: "subprocess.Popen[bytes]"
     job: StackJob | None = None
-    heard: float = field(default_factory=time.monotonic)
-    """When it last sent something."""
+    heard: float = field(default_factory=time.monotonic)  # when it last sent something
 
     def send(self, message: Any) -> None:
         assert self.popen.stdin is not None

@@ -42,8 +42,7 @@ class OnRay(WorkerExecutor):
         self._wanted, self._workers = device, workers
         self._address = address or os.environ.get("RAY_ADDRESS")
         self._ray = _import_ray(on_loopback=not self._address)
-        self._jobs: list[tuple[StackJob, Any]] = []
-        """Submitted jobs with their streams of events."""
+        self._jobs: list[tuple[StackJob, Any]] = []  # submitted jobs with their streams of events
         self._joined = False
 
     def __enter__(self) -> Self:

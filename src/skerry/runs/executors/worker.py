@@ -51,11 +51,7 @@ TICK_SECONDS = 0.5
 HEARTBEAT_SECONDS = 5.0
 ORPHAN_SECONDS = 30.0
 TOKEN = "driver"
-HEARTBEAT = None
-"""The object that a worker sends while it has no event."""
-
-
-# Orders
+HEARTBEAT = None  # the object that a worker sends while it has no event
 
 
 @dataclass(frozen=True)
@@ -63,8 +59,7 @@ class Order:
     """Work for a worker: lanes of one world, and where their records go."""
 
     experiments: tuple[Experiment, ...]
-    functions: bytes
-    """`pack_functions` of the experiments."""
+    functions: bytes  # `pack_functions` of the experiments
     device: str
     fingerprints: dict[str, str] = field(default_factory=dict)
     folder: Path = Path()
@@ -126,7 +121,6 @@ def _prepare(order: Order, materials: bytes) -> World:
 
 
 def survey(order: Order, materials: bytes = b"") -> WorldSurvey:
-    """Build the world of an order in this process and describe it."""
     return replace(survey_world(_prepare(order, materials)), world=None)
 
 
@@ -171,19 +165,14 @@ def _compute(order: Order, materials: bytes) -> Iterator[Event]:
                 if time.monotonic() - sent >= TICK_SECONDS:
                     sent = time.monotonic()
                     yield tick
-        yield Done(tuple(_outcome(store, key) for key in keys))
-
-
-def _outcome(store: Store, key: str) -> RunOutcome:
-    run = store.run(key)
-    assert run is not None, f"run {key} was recorded above"
-    return RunOutcome(run, store.history(key), store.devices(key))
+        runs = filter(None, map(store.run, keys))  # all were recorded above
+        found = (RunOutcome(one, store.history(one.key), store.devices(one.key)) for one in runs)
+        yield Done(tuple(found))
 
 
 @contextmanager
 def _own_folder(shared: Path, token: str) -> Iterator[Path]:
-    """The shared folder, if it lies beside this driver's files and no worker of a killed driver
-    still uses it; else a temporary one."""
+    """The shared folder, if it is this driver's and no orphan uses it; else a temporary one."""
     lock = FileLock(f"{shared}.lock")
     with suppress(Timeout, OSError, NotImplementedError):
         if (shared.parent / TOKEN).read_text() == token:
@@ -196,9 +185,6 @@ def _own_folder(shared: Path, token: str) -> Iterator[Path]:
         yield shared
     finally:
         lock.release()
-
-
-# The process
 
 
 def _serve() -> None:

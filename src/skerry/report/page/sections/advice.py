@@ -44,7 +44,6 @@ def read_advice(data: ReportData) -> dict[str, Any] | None:
 
 
 def advice_section(data: ReportData) -> PageSection | None:
-    """The advice of this folder; None if there is none."""
     file, answer = data.path.parent / FILE, read_advice(data)
     if answer is None:
         return None
@@ -100,8 +99,7 @@ def _estimate(score: dict[str, Any]) -> Estimate:
 
 
 def score_text(score: Estimate, is_loss: bool) -> str:
-    """A score as `94.81 ± 0.21`. The score of a loss is negative; it is shown as a positive
-    loss."""
+    """A score as `94.81 ± 0.21`. That of a loss is negative, and shown as a positive loss."""
     if is_loss:
         return plus_minus(-score.mean, score.half_width)
     return plus_minus(score.mean, score.half_width, ".2f", ".2f")

@@ -31,10 +31,8 @@ MOST_LINKS = 4_000
 MOST_ROUNDS = 120
 MOST_SAMPLES = 150_000
 MOST_COUNTS = 200_000
-MOST_OWN = 40
-"""The most ways of sampling, besides the uniform one, whose samples a page holds."""
-NOT_SAMPLING = {"primitive": "s2s", "beta": 0.5}
-"""Fields of a server that do not affect which devices it samples."""
+MOST_OWN = 40  # the most ways of sampling, besides the uniform one, whose samples a page holds
+NOT_SAMPLING = {"primitive": "s2s", "beta": 0.5}  # fields that do not affect sampling
 
 
 def network_section(data: ReportData) -> PageSection:
@@ -136,8 +134,7 @@ def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:
 
 
 def _orders(data: ReportData, sizes: AbstractSet[int]) -> dict[str, dict[str, list[int]]]:
-    """By number of devices and round, the devices in the order of sampling (World.server_order).
-    The first K of them are sampled, for every K."""
+    """By number of devices and round, the order of sampling: the first K devices, for any K."""
     seed, most = data.grid.seeds[0], _most_sampled(data)
     return {
         str(devices): {

@@ -19,13 +19,8 @@ from skerry.report.text import plural
 from skerry.theory.ratios import expected_ratios, notes_on_rules
 
 MOST_ROWS = 400
-MOST_CELLS = 12
-"""The most cells whose devices are shown."""
-MOST_DEVICES = 2_000
-"""The most devices in a plot. Of more, evenly spaced ranks are shown."""
-
-
-# Comparisons by cell
+MOST_CELLS = 12  # the most cells whose devices are shown
+MOST_DEVICES = 2_000  # in a plot; of more, evenly spaced ranks are shown
 
 
 def winners_section(data: ReportData) -> PageSection | None:
@@ -86,7 +81,6 @@ def _tallies(data: ReportData) -> Block:
 
 
 def stepsizes_section(data: ReportData) -> PageSection | None:
-    """The best stepsize of each primitive."""
     if not data.tuned_values:
         return None
     words = text(
@@ -131,19 +125,14 @@ def _best_stepsizes(data: ReportData) -> list[Block]:
     return [counts, folded(f"{plural(len(found), 'best stepsize')}, cell by cell", every)]
 
 
-# Over the rounds
-
-
 def curves_section(data: ReportData) -> PageSection | None:
-    """Learning curves."""
     if not data.measures:
         return None
     words = (
         "Mean over seeds, with a band for the 95 % interval. Dotted lines are server rounds (D2S)."
     )
-    return PageSection(
-        "curves", "Learning curves", [text(words), *_thinned(data), widget("curves")]
-    )
+    blocks = [text(words), *_thinned(data), widget("curves")]
+    return PageSection("curves", "Learning curves", blocks)
 
 
 def consensus_section(data: ReportData) -> PageSection | None:
@@ -193,9 +182,6 @@ def _other_rules(data: ReportData) -> list[Block]:
     return [note(" ".join(["δ and κ are for uniform sampling.", *notes]))] if notes else []
 
 
-# The scores of devices
-
-
 def devices_section(data: ReportData) -> PageSection | None:
     """The scores of single devices at the end; None if none were recorded."""
     try:
@@ -224,7 +210,10 @@ def _cell(found: DeviceResults, cell: tuple[Any, ...]) -> dict[str, Any] | None:
     scores = {}
     for label, part in rows.groupby("primitive", sort=False):
         part = part.set_index("device").reindex(about["device"])
-        scores[str(label)] = [_column(part[name]) for name in (found.own, found.common)]
+        scores[str(label)] = [
+            [None if value != value else round(float(value), 4) for value in part[name]]
+            for name in (found.own, found.common)
+        ]
     return {
         "device": about["device"].tolist(),
         "island": about["island"].tolist(),
@@ -232,10 +221,6 @@ def _cell(found: DeviceResults, cell: tuple[Any, ...]) -> dict[str, Any] | None:
         "tests": about["own_tests"].round().astype(int).tolist(),
         "scores": scores,
     }
-
-
-def _column(values: Any) -> list[float | None]:
-    return [None if value != value else round(float(value), 4) for value in values]
 
 
 def _left_out(data: ReportData, found: DeviceResults) -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any
 
 from skerry.analysis.names import format_value, short_names
 from skerry.analysis.run_table import describe_stopped, format_statuses
-from skerry.config.experiment import Experiment
 from skerry.config.measures import traits
 from skerry.config.presets import PRESETS
 from skerry.errors import RecordsError
@@ -32,10 +31,8 @@ GLOSSARY = (
     ("cell", "one combination of the fields that vary between runs. The bar below selects one."),
 )  # fmt: skip
 """Terms for readers who have not read the paper."""
-MOST_NAMED = 3
-"""The most primitives in the answer."""
-MOST_VALUES = 24
-"""The most values in a row of the table of fields."""
+MOST_NAMED = 3  # the most primitives in the answer
+MOST_VALUES = 24  # the most values in a row of the table of fields
 _FIELDS = ("server.sampled", "server.period", "server.selection", TUNED)
 """The fields of an experiment that a recommendation has, by their short names."""
 
@@ -48,9 +45,6 @@ def page_title(data: ReportData) -> str:
     # Without characters that reverse the direction of the text after them.
     first = re.sub("[\u202a-\u202e\u2066-\u2069]", "\ufffd", names[0])
     return first if len(names) == 1 else f"{first} and {len(names) - 1} more"
-
-
-# The answer
 
 
 def answer_sentence(data: ReportData) -> str:
@@ -127,9 +121,6 @@ def _over_cells(data: ReportData) -> str:
     return f"By {traits(data.headline).title}{tuned}: {'; '.join(named)}{others}."
 
 
-# What was run
-
-
 def runs_section(data: ReportData) -> PageSection:
     """Section "What was run": a description, with warnings about runs that are not finished."""
     return PageSection("run", "What was run", [*_warnings(data), *_description(data)])
@@ -160,7 +151,9 @@ def _warnings(data: ReportData) -> list[Block]:
 def _description(data: ReportData) -> list[Block]:
     if not data.runs:
         return []
-    words = describe_runs(_start_experiments(data)) + "."
+    by_label = data.grid.positions[data.grid.cells[start_cell(data)]].values()
+    shown = [data.runs[place].experiment for by_seed in by_label for place in by_seed.values()]
+    words = describe_runs(shown) + "."
     names = list(dict.fromkeys(run.name for run in data.runs))
     presets = [label for label in data.grid.labels if label in PRESETS]
     counts = [
@@ -182,11 +175,6 @@ def _description(data: ReportData) -> list[Block]:
         *methods,
         _axes(data),
     ]
-
-
-def _start_experiments(data: ReportData) -> list[Experiment]:
-    by_label = data.grid.positions[data.grid.cells[start_cell(data)]].values()
-    return [data.runs[place].experiment for by_seed in by_label for place in by_seed.values()]
 
 
 def _axes(data: ReportData) -> Block:

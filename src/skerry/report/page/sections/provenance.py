@@ -21,9 +21,8 @@ MOST_ROWS = 50
 
 def provenance_section(data: ReportData) -> PageSection:
     """When, where and with which versions the runs were computed, and which are not finished."""
-    return PageSection(
-        "provenance", "How it was run", [definitions(_facts(data)), *_not_finished(data)]
-    )
+    blocks = [definitions(_facts(data)), *_not_finished(data)]
+    return PageSection("provenance", "How it was run", blocks)
 
 
 def _facts(data: ReportData) -> list[tuple[str, str]]:
@@ -43,8 +42,7 @@ def _facts(data: ReportData) -> list[tuple[str, str]]:
 
 
 def _computing(runs: Sequence[Run]) -> list[tuple[str, str]]:
-    """The computing time. The runs of a stack are computed together, and each records the time of
-    the whole stack."""
+    """The computing time; each run of a stack records the time of the whole stack."""
     stacks = {
         (run.world, run.started, run.finished, run.wall_seconds): run.wall_seconds
         for run in runs
@@ -102,9 +100,8 @@ def _single(data: ReportData) -> list[Block]:
 def _primitives(data: ReportData) -> list[tuple[str, float]]:
     """Every primitive with its beta, which only blend uses."""
     servers = (one.server for one in data.experiments)
-    return list(
-        dict.fromkeys((s.primitive, s.beta if s.primitive == BLEND else 0.5) for s in servers)
-    )
+    pairs = ((s.primitive, s.beta if s.primitive == BLEND else 0.5) for s in servers)
+    return list(dict.fromkeys(pairs))
 
 
 def _sweep(data: ReportData) -> list[Block]:

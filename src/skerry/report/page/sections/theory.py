@@ -16,12 +16,10 @@ from skerry.report.page.sections.advice import read_advice
 from skerry.report.page.sections.fleet import drawable_fleet
 
 DRAWS = 100  # rounds drawn to estimate p of a random network, to one or two digits
-ALIKE, DIFFERENT = 0.1, 1.0
-"""Heterogeneities zeta in the paper's Figure 1, of an iid and of a non-iid split."""
+ALIKE, DIFFERENT = 0.1, 1.0  # zeta of an iid and of a non-iid split in the paper's Figure 1
 ASSUMED = {"sigma2": 0.0, "smoothness": 1.0, "initial_error": 1.0, "epsilon": 1e-5}
 """Constants of the paper's Figure 1."""
-SELECTIONS = ("uniform", "per_component", "one_each")
-"""The selection rules that the explorer knows."""
+SELECTIONS = ("uniform", "per_component", "one_each")  # the selection rules that the explorer knows
 
 
 def theory_section(data: ReportData) -> PageSection:
