@@ -12,7 +12,7 @@ from skerry.data.sources.arrays import from_arrays
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import Materials, build_world
-from skerry.errors import DataError
+from skerry.errors import DataError, SkerryError
 from skerry.measure.observer import Observer
 
 SMALL = ["rounds=6", "network.devices=6", "server.sampled=2", "server.period=2"]
@@ -190,3 +190,26 @@ def test_a_sweep_is_tuned_by_the_loss_where_there_is_no_accuracy():
     assert {lane.experiment.training.stepsize for lane in lanes if lane.experiment.seed == 1} == {
         0.05
     }
+
+
+def weighted(outputs, targets):
+    return torch.nn.functional.cross_entropy(outputs, targets, torch.tensor([1.0, 5.0, 1.0, 1.0]))
+
+
+def summed(outputs, targets):
+    return torch.nn.functional.cross_entropy(outputs, targets, reduction="sum")
+
+
+def f1(outputs, targets):
+    said, true = torch.eye(4)[outputs.argmax(dim=-1)], torch.eye(4)[targets]
+    both, either = (said * true).sum(dim=0), (said.sum(dim=0) + true.sum(dim=0)).clamp(min=1)
+    return (2 * both / either).mean()
+
+
+@pytest.mark.parametrize(
+    ("kind", "function"), [("loss", weighted), ("loss", summed), ("score", f1)]
+)
+def test_what_is_no_mean_over_samples_is_refused(small, kind, function):
+    """Models are scored sample by sample, so that its reported value would be another one."""
+    with pytest.raises(SkerryError, match="must be a mean over samples"):
+        build_world(small().replace(task={kind: function}))

@@ -27,6 +27,8 @@ NEEDS: dict[str, tuple[tuple[TargetKind, ...], str]] = {
     "tokens": (("tokens",), "whole numbers of the same shape as the inputs"),
 }
 """The targets of each task, in words, too; the first kind makes it the task by default."""
+TRIED = 16
+"""Samples that a user's own loss or score is tried on."""
 DEFAULT_TASK = {kinds[0]: name for name, (kinds, _) in NEEDS.items()}
 
 
@@ -80,12 +82,14 @@ def _resolve(kind: str, name: str, section: Task, context: Context) -> Function:
 
 
 def _rehearse(task: LearningTask, section: Task, dataset: Dataset) -> None:
-    """Try a user's own functions on two samples, so that mistakes are found before training."""
-    y = task.targets(torch.from_numpy(dataset.y_train[:2]), torch.float32)
+    """Try a user's own functions on some samples, so that mistakes are found before training."""
+    spread = dataset.y_train[:: max(1, len(dataset.y_train) // TRIED)][:TRIED]
+    y = task.targets(torch.from_numpy(spread), torch.float32)
     shape = task.output_shape(dataset.input_shape, outputs_of(task, dataset))
     for kind, name in section.functions.items():
         if kind == "score" or not registry.is_builtin(kind, name):
-            outputs = torch.linspace(0.1, 0.9, len(y) * math.prod(shape)).view(len(y), *shape)
+            numbers = torch.arange(len(y) * math.prod(shape)).sin() * 0.4 + 0.5
+            outputs = numbers.view(len(y), *shape)
             _try(kind, name, getattr(task, kind), outputs, y)
 
 
@@ -115,8 +119,8 @@ def _try(kind: str, name: str, function: Function, outputs: Tensor, y: Tensor) -
         )
     try:
         samples = (
-            outputs.detach().view(2, 1, 1, *outputs.shape[1:]),
-            y.view(2, 1, 1, *y.shape[1:]),
+            outputs.detach().view(len(y), 1, 1, *outputs.shape[1:]),
+            y.view(len(y), 1, 1, *y.shape[1:]),
         )
         with registry.errors_of(kind, name, ModelError):
             vmap(vmap(grad(function) if kind == "loss" else function))(*samples)
@@ -124,8 +128,15 @@ def _try(kind: str, name: str, function: Function, outputs: Tensor, y: Tensor) -
         reason = one_line(error.__cause__ or error)
         raise ModelError(
             f"{kind} '{name}' cannot be computed for all devices at once ({reason}). "
-            "Avoid .item() and branches on values."
+            "Avoid .item(), branches on values, and one_hot (take torch.eye(classes)[targets])."
         ) from error
+    apart = torch.stack([function(inputs[i : i + 1], y[i : i + 1]) for i in range(len(y))]).mean()
+    if not torch.isclose(value, apart, rtol=1e-3, atol=1e-5, equal_nan=True):
+        raise ModelError(
+            f"{kind} '{name}' must be a mean over samples, because models are scored sample by "
+            f"sample (got {value.item():.4g} for {len(y)} samples together and {apart.item():.4g} "
+            "on average). Compute a value for each sample, and end with .mean()."
+        )
 
 
 def _one_of(names: tuple[str, ...]) -> str:
