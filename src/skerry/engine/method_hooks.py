@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -93,10 +92,8 @@ def lanes_of(
     numbers of hooks; X_mld are the models of the devices where they were copied."""
     first, world = stack.experiments[lanes.start], stack.world
     past = past_server_rounds(first, state.memory, lanes.start, state.t)
-    steps: Any = world.experiment.training.local_steps
-    if world.local_epochs is not None:
-        steps = world.epoch_steps_n[devices].view(-1, 1, 1)
-        step = step.view(-1, 1, 1) if isinstance(step, Tensor) else step
+    step = step.view(-1, 1, 1) if isinstance(step, Tensor) else step
+    steps = world.local_steps(devices)
     facts = {"step": state.t * steps + step, "_kind": "method", "_purpose": purpose}
     context = run_context(world, first, state.t, past, **facts)
     if not (isinstance(devices, slice) and devices == ALL_DEVICES):
@@ -193,10 +190,6 @@ def aggregate_lanes(
     first = stack.experiments[lanes.start]
     since = past_server_rounds(first, state.memory, lanes.start, state.t).last
     etas_l1 = stack.etas_tl[since : state.t + 1, lanes].sum(dim=0)[:, None]
-    if stack.world.local_epochs is not None:
-        steps: Any = stack.world.epoch_steps_n[sampled_k].view(-1, 1, 1)
-    else:
-        steps = stack.world.experiment.training.local_steps
 
     def collect(A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> int:
         if group.is_plain_s2s and fused.runs_on(A_nld):
@@ -215,7 +208,7 @@ def aggregate_lanes(
         sampled_k,
         weights_k,
         stack.world.island_n,
-        etas_l1 * steps,
+        etas_l1 * stack.world.local_steps(sampled_k),
         deliver,
         collect,
         receivers(group, sample, len(state.X_nld)),
