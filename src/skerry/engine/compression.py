@@ -161,11 +161,11 @@ def compress(
     step = max(1, PORTION // max(1, V_rld[0].numel())) if len(V_rld) else 1
     for first in range(0, len(V_rld), step):
         rows = slice(first, first + step)
+        now = context
         if knows:  # a GPU would wait for the devices
             devices = context.rows if devices_r is None else devices_r.cpu().numpy()
-            call(V_rld[rows], draws.of(rows), context=context.with_facts(rows=devices[rows]))
-        else:
-            call(V_rld[rows], draws.of(rows), context=context)
+            now = context.with_facts(rows=devices[rows])
+        call(V_rld[rows], draws.of(rows), context=now)
     if own and draws.parameters < len(draws.real_d):  # private parts do not travel
         V_rld.masked_fill_(~draws.real_d, 0)
     return V_rld

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -117,10 +116,8 @@ def lanes_of(
     """Lanes with the same method, as its hooks receive them. The `purpose` separates the random
     numbers of hooks; X_mld are the models of the devices where they were copied."""
     first, world = stack.experiments[lanes.start], stack.world
-    steps: Any = world.experiment.training.local_steps
-    if world.local_epochs is not None:
-        steps = world.epoch_steps_n[devices].view(-1, 1, 1)
-        step = step.view(-1, 1, 1) if isinstance(step, Tensor) else step
+    step = step.view(-1, 1, 1) if isinstance(step, Tensor) else step
+    steps = world.local_steps(devices)
     facts = {"step": state.t * steps + step, "_kind": "method", "_purpose": purpose}
     source = HookFacts(stack, state, lanes.start, devices)
     context = run_context(world, first, state.t, source=source, **facts)
@@ -215,10 +212,6 @@ def aggregate_lanes(
     first = stack.experiments[lanes.start]
     since = past_server_rounds(first, state.memory, lanes.start, state.t).last
     etas_l1 = stack.etas_tl[since : state.t + 1, lanes].sum(dim=0)[:, None]
-    if stack.world.local_epochs is not None:
-        steps: Any = stack.world.epoch_steps_n[sampled_k].view(-1, 1, 1)
-    else:
-        steps = stack.world.experiment.training.local_steps
 
     def collect(A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> int:
         if group.is_plain_s2s and fused.runs_on(A_nld):
@@ -237,7 +230,7 @@ def aggregate_lanes(
         sampled_k,
         weights_k,
         stack.world.island_n,
-        etas_l1 * steps,
+        etas_l1 * stack.world.local_steps(sampled_k),
         deliver,
         collect,
         receivers(group, sample, len(state.X_nld)),

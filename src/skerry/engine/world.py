@@ -232,10 +232,15 @@ class World:
         return steps if epochs is None else int(epochs.steps.sum())
 
     @cached_property
-    def epoch_steps_n(self) -> Tensor:
-        """The local steps of every device in a round, on the compute device, with local epochs."""
+    def _epoch_steps_n(self) -> Tensor:
         assert self.local_epochs is not None
         return torch.from_numpy(self.local_epochs.steps).to(self.device)
+
+    def local_steps(self, devices: slice | Tensor) -> Any:
+        """Local steps in a round; with local epochs those of each of these devices, [m, 1, 1]."""
+        if self.local_epochs is None:
+            return self.experiment.training.local_steps
+        return self._epoch_steps_n[devices].view(-1, 1, 1)
 
     def initial(self) -> Tensor:
         """The common initial point [d]; the mean where devices start at different points."""

@@ -30,11 +30,6 @@ class _Source(NamedTuple):
     """A state as a value that can be compared."""
 
 
-def _bytes(state: Any) -> bytes:
-    found: bytes = state.numpy().tobytes()
-    return found
-
-
 def _sources(kind: str) -> Iterator[_Source]:
     yield _Source("Python's", random.getstate, random.setstate, lambda state: state)
     if (numpy := sys.modules.get("numpy")) is not None:
@@ -43,10 +38,10 @@ def _sources(kind: str) -> Iterator[_Source]:
     torch = sys.modules.get("torch")
     if torch is None or kind in SEEDED:
         return
-    yield _Source("torch's", torch.get_rng_state, torch.set_rng_state, _bytes)
-    if torch.cuda.is_initialized() and not captures_graph():
-        cuda = torch.cuda
-        yield _Source("torch's", cuda.get_rng_state, cuda.set_rng_state, _bytes)
+    on_gpu = torch.cuda.is_initialized() and not captures_graph()
+    for own in (torch, torch.cuda) if on_gpu else (torch,):
+        read, restore = own.get_rng_state, own.set_rng_state
+        yield _Source("torch's", read, restore, lambda state: state.numpy().tobytes())
 
 
 def captures_graph() -> bool:
