@@ -34,7 +34,7 @@ from skerry.engine.plugin_results import (
     receivers_fault,
 )
 from skerry.engine.server import Memory
-from skerry.engine.server_schedule import ScheduledRound, ServerSchedule
+from skerry.engine.server_schedule import LOG, REFERENCE, ScheduledRound, ServerSchedule
 from skerry.engine.unpadded import (
     UnpaddedMethod,
     unpadded_deliver,
@@ -354,6 +354,9 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     if world.padding is not None and ":" in server.optimizer:
         start = unpadded_start(start, world.padding)
         deliver = unpadded_deliver(deliver, world.padding)
+    if not registry.is_builtin(OPTIMIZER, server.optimizer):
+        kept = start(world.initial()[None], context=context)
+        deliver = _with_own_memory(deliver, server.optimizer, tuple(kept))
     called = registry.resolve(PRIMITIVE, server.primitive), optimizer.deliver
     compression = server_compression(first)
     return ServerGroup(
@@ -370,6 +373,21 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
         takes_context=compression is not None or any(map(has_context, called)),
         padding=world.padding,
     )
+
+
+def _with_own_memory(deliver: Callable[..., Tensor], name: str, kept: tuple[str, ...]) -> Any:
+    """A `deliver` that gets the arrays of its own `start` only: neither those of other lanes'
+    optimizers nor those of the server itself."""
+    if taken := [one for one in kept if one in (LOG, REFERENCE)]:
+        raise SkerryError(
+            f"{OPTIMIZER} '{name}' must not call an array {taken[0]!r}, as one of the server's own "
+            "is called. Rename it."
+        )
+
+    def call(memory: Memory, average_ld: Tensor, **context: Any) -> Tensor:
+        return deliver({one: memory[one] for one in kept}, average_ld, **context)
+
+    return call
 
 
 def _bind_primitive(server: Server, padding: Padding | None) -> Primitive:

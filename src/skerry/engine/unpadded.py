@@ -13,7 +13,6 @@ from typing import Any
 from torch import Tensor
 
 from skerry.engine.server import Memory
-from skerry.engine.server_schedule import LOG
 from skerry.methods.method import Aggregation, Arrays, Lanes, Method, Mixing, Traffic
 from skerry.models.layout import Padding
 
@@ -60,12 +59,7 @@ def unpadded_deliver(deliver: Call, padding: Padding) -> Call:
         return deliver(memory, average_ld, **context)
 
     rule = unpadded_rule(flipped, padding)
-
-    def call(memory: Memory, average_ld: Tensor, **context: Any) -> Any:
-        own = {name: array for name, array in memory.items() if name != LOG}
-        return rule(average_ld, own, **context)
-
-    return call
+    return lambda memory, average_ld, **context: rule(average_ld, memory, **context)
 
 
 @dataclass(frozen=True)
