@@ -150,3 +150,35 @@ def test_server_memory_follows_its_lane_when_another_is_left_behind(small):
 def test_experiments_of_different_worlds_do_not_stack(small, small_world):
     with pytest.raises(SkerryError, match="must share"):
         build_stack(small_world, [small("seed=1")])
+
+
+def test_an_own_optimizer_gets_what_its_start_gave(small):
+    """Neither the arrays of other lanes' optimizers nor those of the server itself."""
+    seen = set()
+
+    class Own:
+        @staticmethod
+        def start(x0_ld):
+            return {"m": torch.zeros_like(x0_ld)}
+
+        @staticmethod
+        def deliver(memory, average_ld):
+            seen.add(tuple(memory))
+            return memory["m"].add_(average_ld).clone()
+
+    class Taken(Own):
+        @staticmethod
+        def start(x0_ld):
+            return {"log": torch.zeros_like(x0_ld)}
+
+    base = small("server.selection=importance", "server.primitive=s2a")
+    own = base.replace(server={"optimizer": Own})
+    others = ["server.optimizer=fedadam"], ["server.selection=uniform", "server.period_target=1"]
+    others[1].append("server.period_schedule=adaptive")
+    world = build_world(base)
+    (alone,) = last_models(world, own)
+    among, *_ = last_models(world, own, *(base.with_settings(*one) for one in others))
+    assert torch.allclose(alone, among, rtol=1e-5, atol=1e-6)
+    assert seen == {("m",)}
+    with pytest.raises(SkerryError, match="must not call an array 'log'"):
+        build_stack(world, [base.replace(server={"optimizer": Taken})])

@@ -14,15 +14,12 @@ from skerry.engine.participation.sampler import Sample
 from skerry.engine.primitives import deliver
 from skerry.engine.ranks.group import RankGroup
 from skerry.engine.server import Memory
-from skerry.engine.server_schedule import LOG, ScheduledRound, ScheduleMemory
+from skerry.engine.server_schedule import LOG, REFERENCE, ScheduledRound, ScheduleMemory
 from skerry.engine.stack import ServerGroup, Stack
 from skerry.engine.state import State
 from skerry.kernels.precision import arithmetic
 from skerry.models.layout import clear, set_aside
 from skerry.models.learner import LazyBatch
-
-REFERENCE = "reference"
-"""The memory of the model delivered last, for selections that need distances from it."""
 
 
 @dataclass(frozen=True)

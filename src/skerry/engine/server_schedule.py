@@ -24,6 +24,8 @@ from skerry.plugins.context import Context, SpreadEstimate
 Array = NDArray[np.float64]
 LOG = "log"
 """The name of the memory of adaptive schedules, a row of numbers for each lane."""
+REFERENCE = "reference"
+"""The memory of the model delivered last, for selections that need distances from it."""
 BY_ISLAND = ("per_component", "one_each")
 """Selections under which every island is estimated by itself."""
 

@@ -22,7 +22,7 @@ from skerry.engine.mixer import Mixer
 from skerry.engine.participation.awake import Awake
 from skerry.engine.participation.sampler import Sampler
 from skerry.engine.server import Memory
-from skerry.engine.server_schedule import ScheduledRound, ServerSchedule
+from skerry.engine.server_schedule import LOG, REFERENCE, ScheduledRound, ServerSchedule
 from skerry.engine.unpadded import UnpaddedMethod, plugin_call
 from skerry.engine.world import World
 from skerry.errors import SkerryError, as_number
@@ -335,6 +335,9 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
     deliver = plugin_call(
         *named, optimizer.deliver, padding, options(OPTIMIZER), contract.delivery_fault
     )
+    if not registry.is_builtin(OPTIMIZER, server.optimizer):
+        kept = start(world.initial()[None], context=context)
+        deliver = _with_own_memory(deliver, server.optimizer, tuple(kept))
     called = registry.resolve(PRIMITIVE, server.primitive), optimizer.deliver
     compression = messages.server_compression(first)
     return ServerGroup(
@@ -351,6 +354,21 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
         takes_context=compression is not None or any(map(has_context, called)),
         padding=padding,
     )
+
+
+def _with_own_memory(deliver: Callable[..., Tensor], name: str, kept: tuple[str, ...]) -> Any:
+    """A `deliver` that gets the arrays of its own `start` only: neither those of other lanes'
+    optimizers nor those of the server itself."""
+    if taken := [one for one in kept if one in (LOG, REFERENCE)]:
+        raise SkerryError(
+            f"{OPTIMIZER} '{name}' must not call an array {taken[0]!r}, as one of the server's own "
+            "is called. Rename it."
+        )
+
+    def call(memory: Memory, average_ld: Tensor, **context: Any) -> Tensor:
+        return deliver({one: memory[one] for one in kept}, average_ld, **context)
+
+    return call
 
 
 def _bind_primitive(server: Server, padding: Padding | None) -> Primitive:
