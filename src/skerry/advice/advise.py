@@ -286,9 +286,8 @@ def advise(
         asked = asked.with_settings(f"rounds={rounds}")
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
     with Here(device=device, materials=materials) as here, records as folder:
-        advice = advise_on(
-            question, asked, here, Path(folder), timer, progress or AdviceProgress(), materials
-        )
+        progress = progress or AdviceProgress()
+        advice = advise_on(question, asked, here, Path(folder), timer, progress, materials)
     if out is not None:
         text = json.dumps(advice.to_json(), indent=1, allow_nan=False)
         with writing(file := Path(out) / FILE):

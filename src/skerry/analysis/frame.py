@@ -53,9 +53,8 @@ def of_runs(
 
     histories = [by_key[run.key] for run in runs]
     measures = _measures(histories)
-    columns = pd.DataFrame(
-        [last_values(history) for history in histories], columns=measures, dtype=np.float64
-    )
+    rows = [last_values(history) for history in histories]
+    columns = pd.DataFrame(rows, columns=measures, dtype=np.float64)
     columns.insert(0, "rounds_done", np.array([run.rounds_done for run in runs], dtype=np.int64))
     return pd.concat([_experiments(runs, measures, known), columns], axis="columns")
 

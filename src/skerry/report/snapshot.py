@@ -233,9 +233,8 @@ def recent_speed(runs: Sequence[Run], recent: float = RECENT_SECONDS) -> RunSpee
     def stack_key(run: Run) -> tuple[str, str, float]:
         return run.finished or "", run.world, run.wall_seconds or 0.0
 
-    ended = sorted(
-        (run for run in runs if run.finished and run.wall_seconds), key=stack_key, reverse=True
-    )
+    timed = [run for run in runs if run.finished and run.wall_seconds]
+    ended = sorted(timed, key=stack_key, reverse=True)
     spans: list[tuple[float, float]] = []
     steps = rounds = 0
     for (finished, _, seconds), stack in groupby(ended, key=stack_key):

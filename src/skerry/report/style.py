@@ -160,9 +160,8 @@ def save_figure(figure: "Figure", path: Path, dpi: int = 150) -> Path:
     kind = path.suffix.lower()
     content = BytesIO()  # in memory first, because matplotlib fails badly on a full disk
     with mpl.rc_context(FILES):  # type: ignore[arg-type]
-        figure.savefig(
-            content, format=kind.removeprefix(".") or None, dpi=dpi, metadata=FORMATS.get(kind)
-        )
+        ending, metadata = kind.removeprefix(".") or None, FORMATS.get(kind)
+        figure.savefig(content, format=ending, dpi=dpi, metadata=metadata)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, content.getvalue())
     return path

@@ -348,9 +348,8 @@ class Driver:
 
     def _requeue(self, job: StackJob, pieces: Sequence[Sequence[Experiment]]) -> None:
         """Put the pieces of a job first in the queue, because its world is in memory."""
-        self._queue.extendleft(
-            replace(job, experiments=tuple(lanes), attempts=0) for lanes in reversed(pieces)
-        )
+        jobs = (replace(job, experiments=tuple(lanes), attempts=0) for lanes in reversed(pieces))
+        self._queue.extendleft(jobs)
         self._open_worlds[job.experiments[0].world_key()].jobs += len(pieces) - 1
 
     def _take(self, job: StackJob, event: Event) -> None:

@@ -80,9 +80,8 @@ def sweep_command(
         if tuned := asked.tune:
             from skerry.runs.stages import tuned_cells
 
-            table["tuned"] = [
-                {**dict(choice.cell), tuned: choice.value} for choice in tuned_cells(asked, results)
-            ]
+            choices = tuned_cells(asked, results)
+            table["tuned"] = [{**dict(one.cell), tuned: one.value} for one in choices]
         options.print_json(table)
     else:
         from skerry.report.screens.sweep import print_sweep

@@ -225,10 +225,8 @@ def t_quantiles(most_seeds: int) -> Array:
 def _most_rounds(curves: int, example: History) -> int:
     """The number of rounds per curve that fit into a page, if all histories are like this one.
     Counts of messages are ignored, because they compress to almost nothing."""
-    columns = [
-        column for name, column in example.items() if name != "round" and not traits(name).is_count
-    ]
-    values = sum(int(np.isfinite(column).sum()) for column in columns)
+    kept = [name for name in example if name != "round" and not traits(name).is_count]
+    values = sum(int(np.isfinite(example[name]).sum()) for name in kept)
     each = values / max(1, len(example["round"]))
     fit = int(MOST_VALUES / max(1.0, curves * each))
     return min(MOST_ROUNDS, max(FEWEST_ROUNDS, fit))

@@ -73,9 +73,8 @@ def _cells(sweep: Sweep, results: Results, points: Iterable[Point]) -> Cells:
         values_by_field = dict(point.cell)
         (part,) = readings.setdefault(tuple(values_by_field[field] for field in fields), [{}])
         keys = {seed: point.at(seed).key() for seed in sweep.seed_numbers}
-        part[point.experiment.server.label] = {
-            seed: values[key] for seed, key in keys.items() if key in values
-        }
+        found = {seed: values[key] for seed, key in keys.items() if key in values}
+        part[point.experiment.server.label] = found
     return Cells(measure, None, fields, readings, {}, Counter(lane.status for lane in results))
 
 
