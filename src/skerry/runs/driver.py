@@ -20,6 +20,7 @@ from skerry.analysis.results import results_of
 from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials, outside
 from skerry.errors import CallbackError, RecordsError, SkerryError, argument
+from skerry.plugins.fingerprint import refuse_changed
 from skerry.records.activity import (
     CHECKPOINT_FOLDER,
     FolderGuard,
@@ -96,6 +97,7 @@ class Driver:
         self._closing = ExitStack()
         self._closing.callback(self._progress.close)
         self._store: Store | None = None
+        self._checked: set[str] = set()  # the names of a user's own code that is as it was
         self._keys: dict[str, str] = {}  # by key of an experiment's text, the key of its run
         self._queue: deque[StackJob] = deque()
         self._running = 0
@@ -126,6 +128,9 @@ class Driver:
         """Run what is not recorded yet; returns every experiment's key, in order. `until` is called
         after every event while runs are left: when it is true, unfinished runs are removed and
         StoppedError is raised."""
+        own = {name for one in experiments for _, name in one.users_own()} - self._checked
+        refuse_changed(own)
+        self._checked |= own
         experiments = with_sizes(experiments)
         groups = group_by_world(experiments)
         ahead: deque[Sequence[Experiment]] = deque(groups)
