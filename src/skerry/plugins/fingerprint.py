@@ -11,7 +11,7 @@ from typing import Any
 
 from skerry.errors import SkerryError
 from skerry.plugins.content import fingerprint, place_in_module
-from skerry.plugins.sources import source_hash
+from skerry.plugins.sources import refuse_changed_module, source_hash
 
 Function = Callable[..., Any]
 
@@ -39,9 +39,12 @@ def function_name(function: Function) -> str:
 
 
 def refuse_changed(names: Iterable[str]) -> None:
-    """Raise SkerryError if a function given from Python is no longer what its name says, so that
-    its runs would be recorded under the key of another one."""
-    for name in filter(FUNCTIONS.__contains__, dict.fromkeys(names)):
+    """Raise SkerryError if a user's own code is no longer what its name or file says, so that its
+    runs would be recorded under the key of another one."""
+    for name in dict.fromkeys(names):
+        if name not in FUNCTIONS:
+            refuse_changed_module(name.partition(":")[0])
+            continue
         own, _, digits = name.removeprefix(PREFIX).rpartition("@")
         if fingerprint_function(FUNCTIONS[name]) != digits:
             raise SkerryError(
