@@ -11,6 +11,7 @@ import types
 from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 from importlib.machinery import SourceFileLoader
+from inspect import getattr_static
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,11 @@ def refuse_other_code(module: str, text: bytes) -> None:
         in_file, defaults = set(), {}
     for function in _functions(vars(loaded).values(), module, set()):
         code = function.__code__
+        if code.co_filename != file:
+            continue
         stated, held = defaults.get(code.co_qualname, {}), _held_defaults(function)
         same = all(_constant(held.get(name, one)) == _constant(one) for name, one in stated.items())
-        if code.co_filename == file and not (same and _key(code) in in_file):
+        if not same or _key(code) not in in_file:
             raise SkerryError(
                 f"{Path(file).name} was edited after it was imported (function "
                 f"{function.__qualname__} differs). Restart Python, or reload the module."
@@ -74,7 +77,7 @@ def _all_keys(code: types.CodeType) -> Iterator[Key]:
 def _key(code: types.CodeType) -> Key:
     """All that a function does, without the numbers of its lines."""
     constants = tuple(map(_constant, code.co_consts))
-    names = code.co_names, code.co_varnames, code.co_freevars, code.co_flags
+    names = code.co_names, code.co_varnames, code.co_freevars
     return code.co_qualname, code.co_code, constants, names
 
 
@@ -104,8 +107,8 @@ def _defaults(body: Iterable[ast.stmt], place: str = "") -> dict[str, dict[str, 
 
 def _held_defaults(function: types.FunctionType) -> dict[str, Any]:
     code, values = function.__code__, function.__defaults__ or ()
-    names = code.co_varnames[code.co_argcount - len(values) : code.co_argcount]
-    return dict(zip(names, values, strict=True)) | (function.__kwdefaults__ or {})
+    names = reversed(code.co_varnames[: code.co_argcount])
+    return dict(zip(names, reversed(values), strict=False)) | (function.__kwdefaults__ or {})
 
 
 def _functions(values: Iterable[Any], module: str, seen: set[int]) -> Iterator[types.FunctionType]:
@@ -123,7 +126,7 @@ def _functions(values: Iterable[Any], module: str, seen: set[int]) -> Iterator[t
         if isinstance(value, property | cached_property | partial | types.MethodType):
             names = ("fget", "fset", "func", "__func__")
             yield from _functions((getattr(value, one, None) for one in names), module, seen)
-        elif isinstance(below := getattr(value, "__wrapped__", None), types.FunctionType):
+        elif isinstance(below := getattr_static(value, "__wrapped__", None), types.FunctionType):
             yield from _functions([below], module, seen)
 
 
