@@ -1,5 +1,6 @@
 """Every learner: a step for all devices and lanes is SGD on each of them."""
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -169,3 +170,25 @@ def test_group_norm_is_welcome():
     before = X.clone()
     learner.step(X, batch, torch.tensor([0.1, 0.3], dtype=torch.float64))
     assert not torch.equal(X, before)
+
+
+def test_a_factory_that_draws_anew_each_time_is_refused():
+    """The seed alone decides the initial point; buffers count."""
+
+    def network(draw):
+        made = torch.nn.Linear(4, 3)
+        made.register_buffer("features", torch.as_tensor(draw))
+        return made
+
+    problem = Problem((4,), 3, seed=1)
+    for factory in (
+        lambda: network(np.random.default_rng().normal(size=4)),
+        lambda: network(np.zeros(np.random.default_rng().integers(1, 2**20))),
+    ):
+        with pytest.raises(ModelError, match=r"starts from other values each time .* one seed"):
+            build_learner(Model(), problem, factory)
+    for factory in (
+        lambda context: network(context.random().normal(size=4)),
+        lambda: network(torch.rand(4)),
+    ):
+        assert build_learner(Model(), problem, factory).parameters == 15

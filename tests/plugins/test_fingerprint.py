@@ -350,6 +350,72 @@ def test_an_edit_after_the_import_is_not_what_runs(write, tmp_path):
     assert Experiment.parse({}, ["server.primitive=mine_fp:half"]).key() != key
 
 
+PLUGIN = """
+import functools
+K = 0.5
+COUNT = 0
+def twice(function):
+    @functools.wraps(function)
+    def wrapper(x):
+        return function(x) + {wrapper}
+    return wrapper
+@twice
+def one(x, y=1, *, z=2):
+    return x + 1
+class Two:
+    def __init__(self, rate={rate}):
+        self.rate = rate
+    @property
+    def part(self):
+        return {part}
+    @functools.cached_property
+    def other(self):
+        return [y for y in (1, 2) if y in {{"a", "b"}}]
+exec("def made(x):\\n    return 1")
+def half(X, sampled, delivered, context):
+    global COUNT
+    COUNT += 1
+    return {half}
+"""
+
+
+def test_an_edit_between_import_and_first_key_is_refused(write, tmp_path, small):
+    """The code in memory would be recorded under the key of the edited file."""
+    now = {"wrapper": 1, "part": 1, "half": "K", "rate": 0.5}
+    experiment = small("rounds=1")
+    for change in ({}, {"wrapper": 2}, {"part": 2}, {"half": "K * 2"}, {"rate": 1}):
+        write(mine_fp="import helpers_fp\n" + PLUGIN.format(**now), helpers_fp=PLUGIN.format(**now))
+        mine = importlib.import_module("mine_fp")
+        edited = "# a comment\n" + PLUGIN.format(**{**now, **change})
+        (tmp_path / "helpers_fp.py").write_text(edited)
+        if not change:
+            assert experiment.with_settings("server.primitive=mine_fp:half").key()
+            continue
+        with pytest.raises(SkerryError, match=r"helpers_fp.py was edited after it was imported"):
+            experiment.with_settings("server.primitive=mine_fp:half").key()
+        importlib.reload(mine.helpers_fp)
+        assert experiment.with_settings("server.primitive=mine_fp:half").key()
+
+
+def test_a_value_that_is_set_after_the_import_is_refused(write, small, tmp_path):
+    """Runs with it would be recorded under the key of the file, which says another value."""
+    text = "def half(X, sampled, delivered):\n    global N\n    N += 1\n    X.lerp_(delivered, 1)\n"
+    text = f"import helpers_fp\nN = 0\nL = []\n{text}    return len(X)\n"
+    write(mine_fp=text, helpers_fp="K = 0.5\nM = (1, 2)\n")
+    experiment = small("rounds=1", "server.primitive=mine_fp:half")
+    assert skerry.run(experiment)[0].status == "finished"
+    helpers, mine = sys.modules["helpers_fp"], sys.modules["mine_fp"]
+    assert mine.N > 0
+    mine.L.append(1)
+    for name, other in (("K", 0.9), ("K", True), ("K", [1]), ("M", (1, 2.0))):
+        kept = getattr(helpers, name)
+        setattr(helpers, name, other)
+        with pytest.raises(SkerryError, match=rf"helpers_fp\.{name} is .* but helpers_fp.py says"):
+            skerry.run(experiment, out=tmp_path / "runs")
+        setattr(helpers, name, kept)
+    assert skerry.run(experiment)[0].status == "finished"
+
+
 def test_a_module_without_a_file_goes_by_its_content(monkeypatch):
     """A function of it has no source that could be compared by name."""
     made = type(sys)("made_up_fp")

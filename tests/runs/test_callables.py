@@ -248,3 +248,23 @@ def test_advice_takes_a_selection_of_ones_own():
     function = GIVEN["server.selection"]()
     among = read_among(["s2s", function])
     assert among.selections == (fingerprint.function_name(function),)
+
+
+def test_a_function_that_changes_after_the_experiment_was_built_is_refused(small, tmp_path):
+    """It would compute with the new value and be recorded under the key of the old one."""
+    held = {"strength": 0.9}
+
+    def mine(X_nld, sampled_k, delivered_ld):
+        X_nld.lerp_(delivered_ld, held["strength"])
+        return len(X_nld)
+
+    one = small("rounds=1").replace(server={"primitive": mine})
+    sweep = skerry.Sweep(experiment={**one.model_dump()}, axes={"server.primitive": [mine, "s2s"]})
+    held["strength"] = 0.1
+    for asked in (one, sweep, [one, small("rounds=1")]):
+        with pytest.raises(SkerryError, match="the function mine has changed since the exp"):
+            skerry.run(asked, out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+    again = one.replace(server={"primitive": mine})
+    assert again.key() != one.key()
+    assert skerry.run(again)[0].status == "finished"

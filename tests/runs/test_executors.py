@@ -161,6 +161,7 @@ def test_an_executor_of_ones_own(tmp_path):
         ({"executor": "here", "workers": 2}, "executor 'here' is this process alone."),
         ({"executor": "processes", "ray_address": "auto"}, "executor 'processes' has no address."),
         ({"device": "gpu"}, "unknown device 'gpu'"),
+        ({"executor": Here()}, "executor takes a name or a class, of which Skerry makes the"),
     ],
 )
 def test_a_wrong_executor_is_told_before_anything_is_written(options, line, tmp_path):
@@ -168,6 +169,29 @@ def test_a_wrong_executor_is_told_before_anything_is_written(options, line, tmp_
         run(grid(server__period=[2]), out=tmp_path / "out", **options)
     assert str(caught.value).startswith(line)
     assert not (tmp_path / "out").exists()
+
+
+class Refusing(Here):
+    def submit(self, job):
+        raise OSError("no cluster")
+
+
+class Losing(Here):
+    def submit(self, job):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("executor", "line"),
+    [
+        (Refusing, r"executor 'Refusing' failed \(OSError: no cluster\)\."),
+        (Losing, "executor 'Losing' has lost a job"),
+    ],
+)
+def test_an_executor_that_does_not_start_its_job_is_told(executor, line, tmp_path):
+    """Instead of a raw error, or of waiting for ever."""
+    with pytest.raises(SkerryError, match=line):
+        run(grid(server__period=[2]), out=tmp_path, executor=executor)
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):

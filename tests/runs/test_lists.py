@@ -83,6 +83,18 @@ def test_a_run_that_is_asked_for_twice_is_there_twice(small_module, tmp_path):
     assert results.plot("curves").figure
 
 
+def test_a_list_takes_files_of_experiments(small_module, tmp_path):
+    """And says so of anything else."""
+    one, two = (small_module.replace(seed=seed, rounds=1) for seed in (1, 2))
+    (file := tmp_path / "two.toml").write_text(two.to_toml())
+    lanes = skerry.run([one, file, str(file)])
+    assert [lane.key for lane in lanes] == [one.key(), two.key(), two.key()]
+    (sweep := tmp_path / "sweep.toml").write_text("[sweep]\nseeds = 2\n")
+    for wrong, kind in (([one, sweep], "Sweep"), ([one, 3], "int"), (3, "int")):
+        with pytest.raises(SkerryError, match=rf"a list of experiments .*got {kind}"):
+            skerry.run(wrong)
+
+
 def test_a_measure_that_is_none_is_told(pair):
     """With the most similar name; a measure that some lanes lack stays NaN there."""
     for ask in (

@@ -328,6 +328,28 @@ def test_an_error_of_a_callback_loses_no_results(small, tmp_path, method):
     assert counting.fresh == 10 - sum(rounds)
 
 
+def test_a_callback_that_changes_the_models_is_refused(small, tmp_path):
+    """Nothing of it is finished or saved, and the next call computes the right values."""
+
+    class Zeroing(skerry.Progress):
+        def __init__(self, fails):
+            self.fails = fails
+
+        def moment(self, moment):
+            if moment.round == 2:
+                moment.state.X_nld.zero_()
+                assert not self.fails
+
+    experiment = small("rounds=3")
+    for fails in (False, True):
+        with pytest.raises(SkerryError, match="Zeroing changed the models in moment"):
+            skerry.run(experiment, out=tmp_path / str(fails), progress=Zeroing(fails))
+    with pytest.warns(SkerryWarning, match="no checkpoint is left"):
+        (lane,) = quiet(experiment, out=tmp_path / "True")
+    (whole,) = quiet(experiment)
+    np.testing.assert_array_equal(lane.history["average_loss"], whole.history["average_loss"])
+
+
 def test_an_error_of_a_callback_lets_workers_save(small, tmp_path):
     """Workers end after their round with a checkpoint, from which the same call resumes."""
 

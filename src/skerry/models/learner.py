@@ -195,6 +195,9 @@ def build_learner(
     name = model.name if factory is None else _factory_name(factory)
     with _making(name, problem):
         made = _make(name, model, problem, factory)
+        if not registry.is_builtin("model", name):
+            with _making(name, problem):
+                _refuse_unseeded(name, made, _make(name, model, problem, factory))
         if isinstance(made, torch.nn.Module):
             if weights is not None:
                 load_weights(made, *weights.first)
@@ -255,6 +258,22 @@ def _make(
         if any(map(torch.nn.parameter.is_lazy, made.parameters())):
             example_outputs(made, problem)  # gives layers such as nn.LazyLinear their parameters
     return made
+
+
+def _refuse_unseeded(name: str, *made: Any) -> None:
+    """Raise ModelError if two models of one seed start from different points."""
+    one, two = map(_values, made)
+    if one.keys() != two.keys() or not all(torch.equal(one[key], two[key]) for key in one):
+        raise ModelError(
+            f"model '{name}' starts from other values each time that it is built with one seed, so "
+            "runs could not be repeated. Draw them with torch, or from context.random()."
+        )
+
+
+def _values(made: Any) -> dict[str, Tensor]:
+    if isinstance(made, torch.nn.Module):
+        return {key: one for key, one in made.state_dict().items() if isinstance(one, Tensor)}
+    return {"x0": made.initial()} if isinstance(made, Learner) else {}
 
 
 def _factory_name(factory: Callable[..., Any]) -> str:

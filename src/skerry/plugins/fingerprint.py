@@ -6,11 +6,12 @@ identifies it: `given:halfway@3f2a91c0d4e5`, its own name and a fingerprint of i
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from skerry.errors import SkerryError
 from skerry.plugins.content import fingerprint, place_in_module
-from skerry.plugins.sources import source_hash
+from skerry.plugins.sources import refuse_changed_module, source_hash
 
 Function = Callable[..., Any]
 
@@ -35,6 +36,21 @@ def function_name(function: Function) -> str:
     name = f"{PREFIX}{_own_name(function)}@{fingerprint_function(function)}"
     FUNCTIONS[name] = function
     return name
+
+
+def refuse_changed(names: Iterable[str]) -> None:
+    """Raise SkerryError if a user's own code is no longer what its name or file says, so that its
+    runs would be recorded under the key of another one."""
+    for name in dict.fromkeys(names):
+        if name not in FUNCTIONS:
+            refuse_changed_module(name.partition(":")[0])
+            continue
+        own, _, digits = name.removeprefix(PREFIX).rpartition("@")
+        if fingerprint_function(FUNCTIONS[name]) != digits:
+            raise SkerryError(
+                f"the function {own} has changed since the experiment was built (something that it "
+                "uses has another value). Build the experiment again."
+            )
 
 
 def is_function_name(name: str) -> bool:

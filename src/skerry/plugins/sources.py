@@ -16,6 +16,8 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import spec_from_file_location
 from pathlib import Path, PurePath
 
+from skerry.plugins.loaded import refuse_other_code, refuse_other_values
+
 DIGITS = 16
 OURS = ("skerry", "skerry_paper")
 INSTALLED = {"site-packages", "dist-packages"}
@@ -29,6 +31,7 @@ class _Source:
     """Kept alive, so that no other has its id."""
     stamp: object
     """What changes when the module is loaded again: its spec; before it is loaded, its file."""
+    text: bytes
     digest: str
     imports: tuple[str, ...]
 
@@ -48,6 +51,15 @@ def source_hash(module: str) -> str:
         return own.digest[:DIGITS]
     text = repr([own.digest, sorted(found.items())])
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def refuse_changed_module(module: str) -> None:
+    """Raise SkerryError if a module, or one of the user's own that it imports, is not what its file
+    said when it was first read."""
+    for name, source in _reached(module, own) if (own := _source(module)) else ():
+        if is_own(name):
+            refuse_other_code(name, source.text)
+            refuse_other_values(name, source.text)
 
 
 def is_own(module: str | None) -> bool:
@@ -91,7 +103,9 @@ def _source(module: str) -> _Source | None:
             text: bytes = read(spec.origin)
             package = module if spec.submodule_search_locations is not None else spec.parent or ""
             imports = tuple(_with_parents([module, *_imports(text, package)]))
-            known = _Source(spec, stamp, hashlib.sha256(text).hexdigest(), imports)
+            if is_loaded and is_own(module):
+                refuse_other_code(module, text)
+            known = _Source(spec, stamp, text, hashlib.sha256(text).hexdigest(), imports)
             _known[module] = known
     except OSError:
         return None

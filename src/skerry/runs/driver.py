@@ -9,7 +9,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
@@ -20,6 +20,8 @@ from skerry.analysis.results import results_of
 from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials, outside
 from skerry.errors import CallbackError, RecordsError, SkerryError, argument
+from skerry.plugins.fingerprint import refuse_changed
+from skerry.plugins.registry import errors_of
 from skerry.records.activity import (
     CHECKPOINT_FOLDER,
     FolderGuard,
@@ -96,6 +98,7 @@ class Driver:
         self._closing = ExitStack()
         self._closing.callback(self._progress.close)
         self._store: Store | None = None
+        self._checked: set[str] = set()  # the names of a user's own code that is as it was
         self._keys: dict[str, str] = {}  # by key of an experiment's text, the key of its run
         self._queue: deque[StackJob] = deque()
         self._running = 0
@@ -126,6 +129,9 @@ class Driver:
         """Run what is not recorded yet; returns every experiment's key, in order. `until` is called
         after every event while runs are left: when it is true, unfinished runs are removed and
         StoppedError is raised."""
+        own = {name for one in experiments for _, name in one.users_own()} - self._checked
+        refuse_changed(own)
+        self._checked |= own
         experiments = with_sizes(experiments)
         groups = group_by_world(experiments)
         ahead: deque[Sequence[Experiment]] = deque(groups)
@@ -135,7 +141,10 @@ class Driver:
                     self._forget_unfinished(groups)
                     break
                 self._submit(ahead)
-                for job, event in self._executor.events():
+                self._refuse_idle()
+                with self._users_own():
+                    events = self._executor.events()
+                for job, event in events:
                     self._take(job, event)
                 self._guard.check()
         if ahead or self._queue or self._running:
@@ -260,12 +269,27 @@ class Driver:
     def _submit(self, ahead: deque[Sequence[Experiment]]) -> None:
         """Fill the free slots; wait where other drivers work on all worlds that are left."""
         while self._running < self._executor.slots and (job := self._next(ahead)):
-            self._executor.submit(job)
+            with self._users_own():
+                self._executor.submit(job)
             self._running += 1
             self._progress.stack_begun(job)
         if not self._running and ahead:
             self._progress.waiting(len(ahead))
             time.sleep(POLL_SECONDS)
+
+    def _users_own(self) -> AbstractContextManager[None]:
+        """Raise errors of a user's own executor in one line."""
+        kind = type(self._executor)
+        own = not kind.__module__.startswith("skerry.")
+        return errors_of("executor", kind.__qualname__) if own else nullcontext()
+
+    def _refuse_idle(self) -> None:
+        """Raise SkerryError if the executor has nothing to do, but was given a job."""
+        if self._running and getattr(self._executor, "is_idle", False):
+            raise SkerryError(
+                f"executor '{type(self._executor).__qualname__}' has lost a job: it has none, but "
+                "no event told its end. Let submit start the job, and events return (job, Done())."
+            )
 
     def _next(self, ahead: deque[Sequence[Experiment]]) -> StackJob | None:
         """A job of an open world, or the first one of the next world that is free."""

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skerry.config.experiment import Experiment
-from skerry.errors import CallbackError, SkerryWarning, one_line
+from skerry.errors import CallbackError, SkerryError, SkerryWarning, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +111,7 @@ def _call_all(members: Sequence[Progress], name: str, *values: Any) -> Any:
     """Call all members, also after an error of one; returns the first answer."""
     answers, errors = [], []
     for member in members:
+        lent = _models(*values) if name == "moment" else ()
         try:
             answers.append(getattr(member, name)(*values))
         except Exception as error:  # a user's code may raise anything
@@ -119,12 +120,24 @@ def _call_all(members: Sequence[Progress], name: str, *values: Any) -> Any:
             line = f"the progress callback {type(member).__name__} failed in {name}"
             errors.append(CallbackError(f"{line} ({one_line(error)}). {KEPT}"))
             errors[-1].__cause__ = error
+        if lent and _models(*values) != lent:
+            # No CallbackError, after which these models would be saved in a checkpoint.
+            raise SkerryError(
+                f"the progress callback {type(member).__name__} changed the models in moment. They "
+                "are only lent: work on a copy, moment.state.X_nld.clone()."
+            )
     if not errors:
         return next(filter(None, answers), None)
     if name != "close":
         raise errors[0]
     warnings.warn(f"{errors[0]}", SkerryWarning, stacklevel=3)
     return None
+
+
+def _models(moment: "Moment") -> tuple[int, int]:
+    """What changes with the models of a moment: their array, or the number of writes into it."""
+    X_nld = moment.state.X_nld
+    return id(X_nld), X_nld._version
 
 
 class ModelKeeper(Progress):

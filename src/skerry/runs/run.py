@@ -1,7 +1,7 @@
 """`skerry.run`, which the command line calls too: run experiments and return their results."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from skerry.data.sources.catalog import Dataset
     from skerry.runs.materials import Given
 
-Runnable = Experiment | Sweep | Sequence[Experiment]
+Asked = Experiment | Sweep | list[Experiment]
+Runnable = Experiment | Sweep | Sequence[Experiment | str | Path]
 
 
 def run(
@@ -87,10 +88,8 @@ def run(
     Under `torchrun` all of its processes compute every run together, each with a share of the
     devices; the first one records the runs and returns the results, the others return none.
     """
-    if isinstance(experiment, str | Path):
-        tables = read_tables(experiment)
-        experiment = Sweep.parse(tables) if "sweep" in tables else Experiment.parse(tables)
-    requested = experiment if stop is None else _stopping(experiment, stop)
+    requested = _read(experiment)
+    requested = requested if stop is None else _stopping(requested, stop)
     materials = collect_materials(graph, dataset, model, weights)
     if isinstance(requested, Sweep):
         if compare or seeds is not None:
@@ -156,7 +155,23 @@ def run(
         return results.keeping(models=models.models, devices=scores, materials=given)
 
 
-def _stopping(requested: Runnable, stop: str | Callable[..., Any]) -> Runnable:
+def _read(asked: Runnable | str | Path) -> Asked:
+    """What is asked for, with experiments and sweeps in place of the names of their files."""
+    if isinstance(asked, str | Path):
+        tables = read_tables(asked)
+        return Sweep.parse(tables) if "sweep" in tables else Experiment.parse(tables)
+    if isinstance(asked, Experiment | Sweep):
+        return asked
+    found = [_read(one) for one in asked] if isinstance(asked, Iterable) else [asked]
+    if wrong := [one for one in found if not isinstance(one, Experiment)]:
+        raise SkerryError(
+            "run takes an experiment, a sweep, the file of one, or a list of experiments and their "
+            f"files (got {type(wrong[0]).__name__}). Run a sweep by itself."
+        )
+    return [one for one in found if isinstance(one, Experiment)]
+
+
+def _stopping(requested: Asked, stop: str | Callable[..., Any]) -> Asked:
     if isinstance(requested, Experiment):
         return requested.replace(stop=stop)
     if isinstance(requested, Sweep):

@@ -271,6 +271,11 @@ def open_executor(
     executors that get objects from Python need a parameter `materials`."""
     if name is None:
         name = "ray" if address else "processes" if (workers or 1) > 1 else "here"
+    if not callable(name) and not isinstance(name, str):
+        raise SkerryError(
+            f"executor takes a name or a class, of which Skerry makes the executor (got an object "
+            f"of {type(name).__name__}). Give the class itself, or functools.partial with options."
+        )
     make = name if callable(name) else registry.resolve("executor", name)
     given = {} if materials in (None, Materials()) else {"materials": materials}
     with registry.users_own("executor", getattr(name, "__qualname__", str(name))):

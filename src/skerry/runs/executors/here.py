@@ -71,6 +71,11 @@ class Here:
         self._store, self._progress, self._checkpoint_seconds = store, progress, checkpoint_seconds
         self._checkpoints = store.path.parent / CHECKPOINT_FOLDER
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no job, and so will have no events, unless a subclass has its own."""
+        return self._job is None and type(self).events is Here.events
+
     def submit(self, job: StackJob) -> None:
         self._job, self._ticks = job, None
 
