@@ -71,6 +71,41 @@ def averages_lanes(X_nld, sampled_k, delivered_ld):
     return len(sampled_k)
 
 
+def to_all_lanes_the_first(X_nld, sampled_k, delivered_ld):
+    X_nld[sampled_k] = delivered_ld[0]
+    return len(sampled_k)
+
+
+def scaled_by_lane(X_nld, sampled_k, delivered_ld):
+    for lane, delivered_d in enumerate(delivered_ld):
+        X_nld[:, lane] = delivered_d * (1 + 0.1 * lane)
+    return len(X_nld)
+
+
+def clipped_together(X_nld, sampled_k, delivered_ld):
+    X_nld[sampled_k] = delivered_ld * min(1.0, 2 / float(delivered_ld.norm()))
+    return len(sampled_k)
+
+
+def first_gradient(gradient, state):
+    return gradient[:, :1].expand_as(gradient).clone()
+
+
+class FirstAverage:
+    @staticmethod
+    def start(x0_ld):
+        return {}
+
+    @staticmethod
+    def deliver(memory, average_ld):
+        return average_ld[:1].expand_as(average_ld).clone()
+
+
+class FirstMessage(Compression):
+    def compress(self, V_rld, draws):
+        V_rld[:, 1:] = V_rld[:, :1]
+
+
 class SeesNeighbours(Method):
     def after_step(self, lanes, before):
         lanes.X_nld.sub_(0.1 * lanes.X_nld.mean(dim=0))
@@ -190,6 +225,12 @@ def leaves(context):
         ("method.name", Faster, "changed the eta_l1 that it was given"),
         ("server.primitive", averages_lanes, "lanes must not see each other"),
         ("network.compression", AllLanes, "lanes must not see each other"),
+        ("server.primitive", to_all_lanes_the_first, "lanes must not see each other"),
+        ("server.primitive", scaled_by_lane, "lanes must not see each other"),
+        ("server.primitive", clipped_together, "lanes must not see each other"),
+        ("training.optimizer", first_gradient, "lanes must not see each other"),
+        ("server.optimizer", FirstAverage, "lanes must not see each other"),
+        ("network.compression", FirstMessage, "lanes must not see each other"),
         ("network.compression", AllRows, "rows must not see each other"),
         ("method.name", SeesNeighbours, "a local step must depend on the device alone"),
         ("method.name", DrawsForTheChunk, "take those of context.rows"),
