@@ -117,6 +117,17 @@ class DrawsForTheChunk(Method):
         lanes.X_nld.add_(torch.from_numpy(noise).float())
 
 
+class MixesTwice(Method):
+    def mix(self, lanes, mix):
+        mix(lanes.X_nld)
+        mix.collect(lanes.X_nld, torch.zeros_like(lanes.X_nld), lanes.eta_l1)
+
+
+class MixesNothing(Method):
+    def mix(self, lanes, mix):
+        pass
+
+
 class AllRows(Compression):
     def compress(self, V_rld, draws):
         V_rld.mul_(V_rld.abs().amax(dim=(0, 2), keepdim=True))
@@ -234,6 +245,8 @@ def leaves(context):
         ("network.compression", AllRows, "rows must not see each other"),
         ("method.name", SeesNeighbours, "a local step must depend on the device alone"),
         ("method.name", DrawsForTheChunk, "take those of context.rows"),
+        ("method.name", MixesTwice, "Set mixed_arrays = 2 in the class"),
+        ("method.name", MixesNothing, "Set mixed_arrays = 0 in the class"),
         ("server.primitive", tells_few, "reports 5 messages from the server but changes the"),
         ("method.name", TellsNone, "aggregate reports 0 messages from the server but changes"),
         ("server.selection", draws, "draws from numpy's global random state, so runs could"),
