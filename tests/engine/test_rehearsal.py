@@ -13,6 +13,8 @@ from skerry.config.experiment import Experiment
 from skerry.engine import rehearsal
 from skerry.engine.compression import Compression
 from skerry.engine.rehearsal import rehearse
+from skerry.engine.simulate import simulate
+from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
 from skerry.errors import SkerryError
 from skerry.methods.method import Method, Traffic
@@ -310,6 +312,64 @@ def late(X_nld, sampled_k, delivered_ld, context):
         raise RuntimeError("only now")
     X_nld[sampled_k] = delivered_ld
     return len(sampled_k)
+
+
+def later_to_all(X_nld, sampled_k, delivered_ld, context):
+    X_nld[sampled_k if context.round < 3 else slice(None)] = delivered_ld
+    return torch.tensor(len(sampled_k))
+
+
+def later_draws(X_nld, sampled_k, delivered_ld, context):
+    X_nld[sampled_k] = delivered_ld + (torch.randn(()) if context.round > 2 else 0)
+    return len(sampled_k)
+
+
+@pytest.mark.parametrize(
+    ("primitive", "told"),
+    [(later_to_all, "reports 5 messages from the"), (later_draws, "draws from torch's global")],
+)
+def test_faults_of_a_primitive_are_found_in_every_server_round(small, primitive, told):
+    """A fault that starts after the rehearsed round is refused in the same line."""
+    experiment = small("server.period=2", "rounds=6").replace(server={"primitive": primitive})
+    with pytest.raises(SkerryError, match=told):
+        skerry.run(experiment)
+
+
+def to_all(X_nld, sampled_k, delivered_ld):
+    X_nld[:] = delivered_ld
+    return len(X_nld)
+
+
+def to_the_first(X_nld, sampled_k, delivered_ld):
+    X_nld[:6] = delivered_ld
+    return 6
+
+
+class ToAll(Method):
+    def aggregate(self, lanes, server):
+        lanes.X_nld[:] = lanes.X_nld[server.sampled_k].mean(dim=0)
+        return Traffic(len(server.sampled_k), len(server.receivers))
+
+
+@pytest.mark.parametrize(
+    "own",
+    [{"server": {"primitive": to_all}}, {"server": {"primitive": to_the_first}},
+     {"method": {"name": ToAll}}],
+)  # fmt: skip
+def test_sleeping_devices_receive_nothing_from_own_plug_ins(small, own):
+    """Their models stay, and messages of a primitive to them are not counted."""
+    base = small("availability.awake=0.5", "server.period=1", "rounds=3", "server.primitive=s2a")
+    base = base.replace(**own)
+    world = build_world(base)
+    awake = world.awake(base)
+    for moment in simulate(build_stack(world, [base])):
+        if moment.phase == "before_server":
+            X, asleep = moment.state.X_nld.clone(), torch.from_numpy(~awake(moment.round - 1))
+        elif moment.server_rounds:
+            assert torch.equal(moment.state.X_nld[asleep], X[asleep])
+            changed = int((moment.state.X_nld != X).flatten(1).any(dim=1).sum())
+            assert asleep[:6].any()
+            assert [one.downlink for one in moment.server_rounds] == [changed]
 
 
 def test_a_plug_in_that_fails_in_the_middle_of_a_run_leaves_a_failed_run(small, tmp_path):

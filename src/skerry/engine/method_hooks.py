@@ -277,7 +277,12 @@ def aggregate_lanes(
     )
     method_lanes = lanes_of(stack, state, stack.etas_tl[state.t], lanes, "aggregate")
     context = method_lanes.context.with_facts(sampled=group.server.sampled)
-    return group.method.aggregate(replace(method_lanes, context=context), server)
+    asleep = None if group.reaches_asleep or ":" not in first.method.name else sample.asleep
+    kept_nld = None if asleep is None else method_lanes.X_nld[asleep]
+    sent = group.method.aggregate(replace(method_lanes, context=context), server)
+    if kept_nld is not None:  # a user's own method may write to all devices
+        method_lanes.X_nld[asleep] = kept_nld
+    return sent
 
 
 def communicated_arrays(group: ServerGroup, state: State) -> Iterator[Tensor]:

@@ -7,6 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from skerry.engine.compression import MessageDraws
+from skerry.errors import SkerryError
 from skerry.methods.method import Aggregation, Arrays, Lanes, Traffic
 
 MOST_BYTES = 2**60
@@ -19,9 +20,27 @@ def is_count(found: Any, most: float = float("inf")) -> bool:
 
 
 def receivers_fault(found: Any, X_nld: Tensor, *_: object) -> str | None:
-    """Primitives return how many devices received a message."""
+    """Primitives return how many devices received a message; an array of one number will do."""
+    if isinstance(found, Tensor | np.ndarray) and found.ndim == 0:
+        found = found.item()
     rule = f" must return how many devices received the average, 0 to {len(X_nld)}"
     return None if is_count(found, len(X_nld)) else f"{rule} (got {found!r:.60})."
+
+
+def check_messages(kind: str, name: str, sent: int, changed_n: Tensor) -> None:
+    """Refuse a plug-in that changes more devices than it reports messages for."""
+    if sent < (changed := int(changed_n.sum())):
+        counted = "reports" if kind == "primitive" else "aggregate reports"
+        raise SkerryError(
+            f"{kind} '{name}' {counted} {sent} messages from the server but changes the "
+            f"models of {changed} devices. Count every device that receives something."
+        )
+
+
+def changed_rows(before_nld: Tensor, after_nld: Tensor) -> Tensor:
+    """Mask [n] of the devices whose models changed; NaN equals NaN."""
+    differs = (before_nld != after_nld) & ~(before_nld.isnan() & after_nld.isnan())
+    return differs.flatten(1).any(dim=1)
 
 
 def memory_fault(found: Any, x0_ld: Tensor) -> str | None:

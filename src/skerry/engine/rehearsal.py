@@ -21,6 +21,7 @@ from skerry.engine.compression import compress
 from skerry.engine.facts import run_context
 from skerry.engine.minibatches import draw_round
 from skerry.engine.participation.awake import Awake, Mask
+from skerry.engine.plugin_results import changed_rows, check_messages
 from skerry.engine.ranks.group import RankGroup
 from skerry.engine.round import initial_state, local_steps, run_server_rounds, train
 from skerry.engine.stack import ServerGroup, Stack, build_stack, schedule_of
@@ -267,18 +268,13 @@ def _check_messages(call: Call, sent: int) -> None:
     """Refuse a plug-in that changes more devices than it reports messages for."""
     models = next(i for i, tensor in enumerate(call.given) if tensor.ndim == 3)
     before, after = call.given[models], call.left[models]
-    changed = int((before != after).flatten(1).any(dim=1).sum())
-    if call.kind == "primitive" and not changed and len(before) > 1:
+    changed_n = changed_rows(before, after)
+    if call.kind == "primitive" and not changed_n.any() and len(before) > 1:
         warn_once(
             f"primitive '{call.name}' leaves all models as they are: the server does nothing. "
             "Write into X_nld itself, as in X_nld[sampled_k] = delivered_ld, not into a copy."
         )
-    if sent < changed:
-        counted = "reports" if call.kind == "primitive" else "aggregate reports"
-        raise SkerryError(
-            f"{call.kind} '{call.name}' {counted} {sent} messages from the server but changes the "
-            f"models of {changed} devices. Count every device that receives something."
-        )
+    check_messages(call.kind, call.name, sent, changed_n)
 
 
 # A smaller fleet
