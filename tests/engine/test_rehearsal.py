@@ -16,7 +16,7 @@ from skerry.engine.rehearsal import rehearse
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, SkerryWarning
 from skerry.methods.method import Method, Traffic
 from skerry.network.mixing import metropolis
 from skerry.records.store import Store
@@ -151,6 +151,19 @@ class TellsNone(Method):
         return Traffic(len(server.sampled_k), 0)
 
 
+class Strangers:
+    def __init__(self, partition, batch):
+        self.shape = len(partition.sizes), batch
+
+    def indices(self, t, step, steps):
+        return np.zeros(self.shape, dtype=np.int64)
+
+
+class Returns(Compression):
+    def compress(self, V_rld, draws):
+        return V_rld * 0.5
+
+
 # Draws and memory
 
 
@@ -249,6 +262,8 @@ def leaves(context):
         ("method.name", DrawsForTheChunk, "take those of context.rows"),
         ("method.name", MixesTwice, "Set mixed_arrays = 2 in the class"),
         ("method.name", MixesNothing, "Set mixed_arrays = 0 in the class"),
+        ("training.sampling", Strangers, "row i of indices must be samples that device i holds"),
+        ("network.compression", Returns, "compress must change V_rld in place and return None"),
         ("server.primitive", tells_few, "reports 5 messages from the server but changes the"),
         ("method.name", TellsNone, "aggregate reports 0 messages from the server but changes"),
         ("server.selection", draws, "draws from numpy's global random state, so runs could"),
@@ -298,6 +313,34 @@ def test_a_large_fleet_is_rehearsed_with_its_first_devices(small, monkeypatch, m
     bad = small(*more).replace(network={"compression": AllLanes})
     with pytest.raises(SkerryError, match="lanes must not see each other"):
         rehearse(build_world(bad), [bad])
+
+
+def forgets(gradient, state):
+    m = 0.9 * state["m"] + gradient
+    return m
+
+
+forgets.keeps = ("m",)
+
+
+def alternates(size, context):
+    return nx.path_graph(size) if context.round % 2 else nx.cycle_graph(size)
+
+
+alternates.every_round = True
+
+
+def test_a_state_that_never_changes_is_told(small):
+    """A local optimizer that computes a new array instead is warned of."""
+    with pytest.warns(SkerryWarning, match="state 'm' never changes: change it in place"):
+        skerry.run(small("rounds=1").replace(training={"optimizer": forgets}))
+
+
+def test_a_topology_of_every_round_reads_its_round(small):
+    """The rehearsal draws links as the rounds do."""
+    experiment = small("rounds=2", "server.period=2").replace(network={"topology": alternates})
+    (lane,) = skerry.run(experiment)
+    assert lane.status == "finished"
 
 
 def test_built_ins_are_not_rehearsed(small, monkeypatch):

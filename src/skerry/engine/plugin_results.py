@@ -87,6 +87,12 @@ def direction_fault(found: Any, gradient: Tensor, *_: object) -> str | None:
     return _unless(sound, f"{rule} {tuple(gradient.shape)}", found)
 
 
+def compressed_fault(found: Any, *_: object) -> str | None:
+    """Compressions change messages in place."""
+    rule = ": compress must change V_rld in place and return None, as in V_rld.mul_(0.5)"
+    return _unless(found is None, rule, found)
+
+
 def size_fault(found: Any, *_: object) -> str | None:
     """Compressions give the bytes of a message."""
     rule = ": bytes must give a whole number of at least 0"
@@ -126,7 +132,7 @@ METHOD_RULES: dict[str, Any] = {
     "repeats": (None, None, True),
 }
 COMPRESSION_RULES: dict[str, Any] = {
-    "compress": (None, lent_to_compression, True),
+    "compress": (compressed_fault, lent_to_compression, True),
     "bytes": (size_fault, None, True),
 }
 

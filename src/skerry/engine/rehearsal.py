@@ -120,6 +120,8 @@ class _Rehearsal:
         two, one = (build_stack(self.world, [self.experiment] * lanes) for lanes in (2, 1))
         alone = self._play(one, (0,))
         self._check_calls(alone.calls)
+        if "training.optimizer" in self.own:
+            _warn_of_unused(self.own["training.optimizer"], alone.states[-1])
         self._compare(alone, self._play(one, (0,)), ROUNDING, AGAIN)
         played = self._play(two, (0, 1))
         self._compare(alone, played, ROUGHLY, LANES)
@@ -250,6 +252,17 @@ def _arrays(state: State, lane: int) -> dict[str, Tensor]:
     return {"X": kept.X_nld, **kept.memory, **own}
 
 
+def _warn_of_unused(optimizer: str, state: State) -> None:
+    """Warn of arrays of a local optimizer that are still zero."""
+    for key, array in state.companions.arrays.items():
+        owner, _, name = key.rpartition(".")
+        if owner == optimizer and not array.any():
+            warn_once(
+                f"local optimizer '{optimizer}': state '{name}' never changes: change it in place, "
+                f"as in state['{name}'].mul_(0.9).add_(gradient), or take it out of keeps."
+            )
+
+
 def _lane(tensor: Tensor, lane: int) -> Tensor:
     """A lane of a tensor [..., lanes, numbers]; of one that all lanes share, all."""
     lane = min(lane, tensor.shape[-2] - 1) if tensor.ndim >= 2 else 0
@@ -342,7 +355,7 @@ def _try_network(stack: Stack) -> None:
     """Call a user's own topology and weights of W twice for an island."""
     for mixing in stack.mixing:
         fleet = mixing.mixer.fleet
-        network, context = fleet.network, fleet.context(0)
+        network, context = fleet.network, fleet.context(0, 0 if fleet.given is None else None)
         is_drawn = stack.world.materials.graph is None and not network.is_file
         if is_drawn and ":" in network.topology:
             rngs = [stream(fleet.seed, "graph", 0) for _ in range(2)]
