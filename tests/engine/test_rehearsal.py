@@ -225,6 +225,47 @@ def not_finite(X_nld, sampled_k, delivered_ld):
     return len(sampled_k)
 
 
+def double(gradient, state):
+    return gradient.double()
+
+
+class DoubleAverage(FirstAverage):
+    @staticmethod
+    def deliver(memory, average_ld):
+        return average_ld.double()
+
+
+class KeepsAnotherMemory:
+    @staticmethod
+    def start(x0_ld):
+        return {"m": torch.zeros_like(x0_ld)}
+
+    @staticmethod
+    def deliver(memory, average_ld):
+        memory["m"] = average_ld.clone()
+        return average_ld
+
+
+class WithSelf:
+    def start(self, x0_ld):
+        return {}
+
+    def deliver(self, memory, average_ld):
+        return average_ld
+
+
+def a_float(outputs, targets):
+    return 0.5
+
+
+def a_mask(context):
+    return context.awake
+
+
+def ragged(context):
+    return [0, 1], [0.5, 0.5], [3]
+
+
 class UnprintableError(BaseException):
     def __str__(self):
         raise ValueError
@@ -275,6 +316,13 @@ def leaves(context):
         ("training.optimizer", keeps_another, "must change the array 'v' that it keeps in place"),
         ("training.schedule", nowhere, "must give the factor on the stepsize, a number of at"),
         ("server.selection", negative, "weights of at least 0"),
+        ("training.optimizer", double, "a float32 tensor of the gradient's shape"),
+        ("server.optimizer", DoubleAverage, "(got float64 of shape (1, "),
+        ("server.optimizer", KeepsAnotherMemory, "Write into it: memory['m'].copy_(...)"),
+        ("server.optimizer", WithSelf, "Write @staticmethod above both"),
+        ("task.score", a_float, "must give a torch tensor with one number"),
+        ("server.selection", a_mask, "Use np.flatnonzero(mask)."),
+        ("server.selection", ragged, "a list of whole numbers"),
         ("server.primitive", not_finite, "makes numbers that are not finite"),
         ("training.schedule", unprintable, "failed (UnprintableError: its message cannot be read)"),
         ("server.selection", leaves, "failed (SystemExit: 3)"),
@@ -334,6 +382,19 @@ def test_a_state_that_never_changes_is_told(small):
     """A local optimizer that computes a new array instead is warned of."""
     with pytest.warns(SkerryWarning, match="state 'm' never changes: change it in place"):
         skerry.run(small("rounds=1").replace(training={"optimizer": forgets}))
+
+
+def test_a_selection_may_give_any_collection_of_rows(small):
+    """A list, a tuple, a set and a generator of the same devices give the same run."""
+
+    def run(make):
+        return skerry.run(small("rounds=2").replace(server={"selection": make}))[0].final
+
+    expected = run(lambda context: [1, 2])
+    assert run(lambda context: (1, 2)) == expected
+    assert run(lambda context: {2, 1}) == expected
+    assert run(lambda context: (i for i in (1, 2))) == expected
+    assert run(lambda context: ((1, 2), (0.5, 0.5))) == expected
 
 
 def test_a_topology_of_every_round_reads_its_round(small):

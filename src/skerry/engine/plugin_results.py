@@ -53,7 +53,8 @@ def memory_fault(found: Any, x0_ld: Tensor) -> str | None:
 def delivery_fault(found: Any, memory: object, average_ld: Tensor, *_: object) -> str | None:
     """Server optimizers deliver a model for each lane."""
     sound = _is_like(average_ld, found) and found.dtype == average_ld.dtype
-    rule = ": deliver must give a tensor of the average's shape, [lanes, parameters]"
+    dtype = str(average_ld.dtype).removeprefix("torch.")
+    rule = f": deliver must give a {dtype} tensor of the average's shape, [lanes, parameters]"
     return _unless(sound, rule, found)
 
 
@@ -83,7 +84,8 @@ def traffic_fault(found: Any, lanes: Lanes, *_: object) -> str | None:
 def direction_fault(found: Any, gradient: Tensor, *_: object) -> str | None:
     """Local optimizers return a direction for every model."""
     sound = _is_like(gradient, found) and found.dtype == gradient.dtype
-    rule = " must give the direction to step along, a tensor of the gradient's shape"
+    dtype = str(gradient.dtype).removeprefix("torch.")
+    rule = f" must give the direction to step along, a {dtype} tensor of the gradient's shape"
     return _unless(sound, f"{rule} {tuple(gradient.shape)}", found)
 
 
@@ -145,8 +147,7 @@ def describe(found: Any) -> str:
         return f"{found!r:.60}"
     if not isinstance(found, Tensor):
         return type(found).__name__
-    dtype = "" if found.is_floating_point() else f" of {found.dtype}"
-    return f"shape {tuple(found.shape)}{dtype}"
+    return f"{str(found.dtype).removeprefix('torch.')} of shape {tuple(found.shape)}"
 
 
 def _unless(sound: bool, rule: str, found: Any) -> str | None:

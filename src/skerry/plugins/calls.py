@@ -153,12 +153,13 @@ def guarded(
 
 def _check_kept(kind: str, name: str, kept: "list[tuple[dict[str, Any], dict[str, Any]]]") -> None:
     """Refuse another tensor in the place of one that a plug-in keeps: nobody would see it."""
+    held = "memory" if kind == "server optimizer" else "state"
     for after, before in kept:
         for word in before | after:
             if after.get(word) is not before.get(word):
                 raise SkerryError(
                     f"{kind} '{name}' must change the array {word!r:.40} that it keeps in place "
-                    f"(got another object). Write into it: state[{word!r:.40}].copy_(...)."
+                    f"(got another object). Write into it: {held}[{word!r:.40}].copy_(...)."
                 )
 
 
