@@ -123,6 +123,7 @@ EXAMPLES = {
     "        lanes.X_nld.mul_(1 - 0.01 * lanes.eta_l1)\n\n\n"
     'print(skerry.run(small.replace(method={"name": Shrunk}))[0].status)',
     "Mixing": "class Twice(skerry.Method):\n"
+    "    mixed_arrays = 2\n\n"
     "    def mix(self, lanes, mix: skerry.Mixing):\n"
     "        mix(lanes.X_nld)\n"
     "        mix(lanes.X_nld)\n\n\n"

@@ -48,6 +48,8 @@ noisy_steps.keeps = ("count",)
 
 
 class NoisyMethod(Method):
+    mixed_arrays = 2
+
     def start(self, X_nld):
         saw("method", X_nld)
         return {"y": torch.ones_like(X_nld), "s": torch.ones_like(X_nld[0])}

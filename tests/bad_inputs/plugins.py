@@ -131,16 +131,16 @@ ROWS = [
     ),
     plugin(
         "server.optimizer=DeliversNothing",
-        "server optimizer *: deliver must give a tensor of "
+        "server optimizer *: deliver must give a float32 tensor of "
         "the average's shape, [lanes, parameters] (got NoneType).",
     ),
-    plugin("server.optimizer=DeliversLess", "[lanes, parameters] (got shape (1, 3))."),
+    plugin("server.optimizer=DeliversLess", "[lanes, parameters] (got float32 of shape (1, 3))."),
     plugin(
         "server.optimizer=RemembersNothing",
         "server optimizer *: start must give a dict of tensors of the shape it gets, [lanes, "
         "parameters], or an empty one (got NoneType).",
     ),
-    plugin("server.optimizer=RemembersLess", "or an empty one (got v: shape (1, 2))."),
+    plugin("server.optimizer=RemembersLess", "or an empty one (got v: float32 of shape (1, 2))."),
     sets(
         "function that was given from Python, in a text",
         "server.primitive=given:halfway@0123456789ab",

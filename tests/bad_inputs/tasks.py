@@ -86,8 +86,8 @@ ROWS = [
     sets(
         "loss that is a vector",
         "task.name=regression task.loss=task_plugins:vector",
-        "loss 'task_plugins:vector' must give one number, the mean over the minibatch (got shape "
-        "(2, 1)). End it with .mean().",
+        "loss 'task_plugins:vector' must give a torch tensor with one number, the mean over the "
+        "minibatch (got shape (2, 1)). End it with .mean(), without .item().",
     ),
     sets(
         "loss that raises",
@@ -108,7 +108,7 @@ ROWS = [
     sets(
         "score that is a vector",
         "task.name=regression task.score=task_plugins:vector",
-        "score 'task_plugins:vector' must give one number, the mean over the minibatch (got shape ",
+        "score 'task_plugins:vector' must give a torch tensor with one number, the mean over the",
     ),
     npz(
         "labels that are words",

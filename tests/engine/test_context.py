@@ -338,6 +338,8 @@ def test_hooks_of_a_method_draw_differently(small):
     drawn = set()
 
     class Drawing(skerry.Method):
+        mixed_arrays = 0
+
         def after_step(self, lanes, before):
             drawn.add((lanes.context.round, "step", context_number(lanes.context)))
 

@@ -6,6 +6,7 @@ from itertools import product
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -359,3 +360,13 @@ def test_estimate_of_asymmetric_matrices() -> None:
 def test_every_weight_is_registered() -> None:
     """The registry and these tests know the same weights."""
     assert {registry.resolve("mixing", name) for name in registry.KINDS["mixing"]} == set(WEIGHTS)
+
+
+@pytest.mark.parametrize("single", [np.float32, torch.float32])
+def test_w_may_be_in_single_precision(single):
+    """Rounding of single precision is no error of W; a larger error is."""
+    W = metropolis(nx.gnp_random_graph(40, 0.3, seed=1)).toarray()
+    W = W.astype(single) if single is np.float32 else torch.from_numpy(W).to(single)
+    assert abs(check_mixing_matrix(W).sum(axis=0) - 1).max() > 1e-8
+    with pytest.raises(NetworkError, match="sums to"):
+        check_mixing_matrix(W * 1.0001)

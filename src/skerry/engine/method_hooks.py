@@ -15,6 +15,7 @@ from skerry.engine.participation.sampler import Sample
 from skerry.engine.server_schedule import PastServerRounds, past_server_rounds
 from skerry.engine.stack import MixingGroup, ServerGroup, Stack
 from skerry.engine.state import COMPRESSION, Companions, Devices, State
+from skerry.errors import SkerryError
 from skerry.kernels import fused
 from skerry.methods.method import Aggregation, Lanes, Method, Mixing, Traffic, overrides
 from skerry.models.layout import Layout, set_aside
@@ -163,6 +164,30 @@ class SharedMixing:
             self.mixing.collect(A_nld, into_nld, scale_l1)
 
 
+class CountedMixing:
+    """The mixing of a round that counts the arrays [n, l, d] that a user's own method mixes."""
+
+    def __init__(self, mixing: Mixing, X_nld: Tensor):
+        self._mixing, self._size, self.arrays = mixing, X_nld.numel(), 0
+
+    def __call__(self, A_nld: Tensor) -> None:
+        self.arrays += -(-A_nld.numel() // self._size)
+        self._mixing(A_nld)
+
+    def collect(self, A_nld: Tensor, into_nld: Tensor, scale_l1: Tensor) -> None:
+        self.arrays += -(-A_nld.numel() // self._size)
+        self._mixing.collect(A_nld, into_nld, scale_l1)
+
+    def check(self, name: str, mixed_arrays: int) -> None:
+        """Raise SkerryError if messages would be counted that were not sent, or not counted."""
+        if self.arrays != mixed_arrays:
+            raise SkerryError(
+                f"method '{name}' must mix as many arrays in each round as its attribute "
+                f"mixed_arrays says, because messages are counted by it (got {self.arrays} mixed, "
+                f"mixed_arrays = {mixed_arrays}). Set mixed_arrays = {self.arrays} in the class."
+            )
+
+
 def mix_lanes(stack: Stack, group: MixingGroup, state: State, eta_l: Tensor) -> None:
     """Mix lanes with a method or with compressed links.
 
@@ -176,7 +201,14 @@ def mix_lanes(stack: Stack, group: MixingGroup, state: State, eta_l: Tensor) -> 
         if (rule := group.compression) is not None:
             now = world, state.t, group.steps_in(state.t), state.companions.of_compression(piece)
             mixing = CompressedMixing(rule, group.mixer, *now, lanes.context)
-        method.mix(lanes, SharedMixing(mixing, world.private) if world.private else mixing)
+        mixing = SharedMixing(mixing, world.private) if world.private else mixing
+        name = stack.experiments[piece.start].method.name
+        if ":" not in name:
+            method.mix(lanes, mixing)
+            continue
+        counted = CountedMixing(mixing, lanes.X_nld)
+        method.mix(lanes, counted)
+        counted.check(name, group.mixed_arrays)
 
 
 def lane_pieces(stack: Stack, lanes: slice, state: State, rows: int) -> Iterator[slice]:
@@ -238,7 +270,12 @@ def aggregate_lanes(
     )
     method_lanes = lanes_of(stack, state, stack.etas_tl[state.t], lanes, "aggregate")
     context = method_lanes.context.with_facts(sampled=group.server.sampled)
-    return group.method.aggregate(replace(method_lanes, context=context), server)
+    asleep = None if group.reaches_asleep or ":" not in first.method.name else sample.asleep
+    kept_nld = None if asleep is None else method_lanes.X_nld[asleep]
+    sent = group.method.aggregate(replace(method_lanes, context=context), server)
+    if kept_nld is not None:  # a user's own method may write to all devices
+        method_lanes.X_nld[asleep] = kept_nld
+    return sent
 
 
 def communicated_arrays(group: ServerGroup, state: State) -> Iterator[Tensor]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry.config.experiment import Experiment
@@ -134,6 +135,20 @@ class MinibatchDraws:
                 f"indices 0 to {samples - 1} as an int64 array of shape {shape}, a row per device "
                 f"(got {_describe(indices)})."
             )
+        foreign = self._owner[indices] != np.arange(self._n)[:, None]
+        if foreign.any():
+            i, place = np.argwhere(foreign)[0]
+            raise DataError(
+                f"sampling '{name}': row i of indices must be samples that device i holds (got "
+                f"sample {indices[i, place]} for device {i}). Draw from partition.indices(i)."
+            )
+
+    @cached_property
+    def _owner(self) -> NDArray[np.int64]:
+        """The device that holds each sample."""
+        owner = np.full(self._samples, -1)
+        owner[self._partition.order] = np.repeat(np.arange(self._n), self._partition.sizes)
+        return owner
 
     def _to_device(self, drawn: Any) -> Tensor:
         """Copy what the host drew to the compute device, without making a GPU wait."""

@@ -7,6 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from skerry.engine.compression import MessageDraws
+from skerry.errors import SkerryError
 from skerry.methods.method import Aggregation, Arrays, Lanes, Traffic
 
 MOST_BYTES = 2**60
@@ -19,9 +20,27 @@ def is_count(found: Any, most: float = float("inf")) -> bool:
 
 
 def receivers_fault(found: Any, X_nld: Tensor, *_: object) -> str | None:
-    """Primitives return how many devices received a message."""
+    """Primitives return how many devices received a message; an array of one number will do."""
+    if isinstance(found, Tensor | np.ndarray) and found.ndim == 0:
+        found = found.item()
     rule = f" must return how many devices received the average, 0 to {len(X_nld)}"
     return None if is_count(found, len(X_nld)) else f"{rule} (got {found!r:.60})."
+
+
+def check_messages(kind: str, name: str, sent: int, changed_n: Tensor) -> None:
+    """Refuse a plug-in that changes more devices than it reports messages for."""
+    if sent < (changed := int(changed_n.sum())):
+        counted = "reports" if kind == "primitive" else "aggregate reports"
+        raise SkerryError(
+            f"{kind} '{name}' {counted} {sent} messages from the server but changes the "
+            f"models of {changed} devices. Count every device that receives something."
+        )
+
+
+def changed_rows(before_nld: Tensor, after_nld: Tensor) -> Tensor:
+    """Mask [n] of the devices whose models changed; NaN equals NaN."""
+    differs = (before_nld != after_nld) & ~(before_nld.isnan() & after_nld.isnan())
+    return differs.flatten(1).any(dim=1)
 
 
 def memory_fault(found: Any, x0_ld: Tensor) -> str | None:
@@ -34,7 +53,8 @@ def memory_fault(found: Any, x0_ld: Tensor) -> str | None:
 def delivery_fault(found: Any, memory: object, average_ld: Tensor, *_: object) -> str | None:
     """Server optimizers deliver a model for each lane."""
     sound = _is_like(average_ld, found) and found.dtype == average_ld.dtype
-    rule = ": deliver must give a tensor of the average's shape, [lanes, parameters]"
+    dtype = str(average_ld.dtype).removeprefix("torch.")
+    rule = f": deliver must give a {dtype} tensor of the average's shape, [lanes, parameters]"
     return _unless(sound, rule, found)
 
 
@@ -64,8 +84,15 @@ def traffic_fault(found: Any, lanes: Lanes, *_: object) -> str | None:
 def direction_fault(found: Any, gradient: Tensor, *_: object) -> str | None:
     """Local optimizers return a direction for every model."""
     sound = _is_like(gradient, found) and found.dtype == gradient.dtype
-    rule = " must give the direction to step along, a tensor of the gradient's shape"
+    dtype = str(gradient.dtype).removeprefix("torch.")
+    rule = f" must give the direction to step along, a {dtype} tensor of the gradient's shape"
     return _unless(sound, f"{rule} {tuple(gradient.shape)}", found)
+
+
+def compressed_fault(found: Any, *_: object) -> str | None:
+    """Compressions change messages in place."""
+    rule = ": compress must change V_rld in place and return None, as in V_rld.mul_(0.5)"
+    return _unless(found is None, rule, found)
 
 
 def size_fault(found: Any, *_: object) -> str | None:
@@ -107,7 +134,7 @@ METHOD_RULES: dict[str, Any] = {
     "repeats": (None, None, True),
 }
 COMPRESSION_RULES: dict[str, Any] = {
-    "compress": (None, lent_to_compression, True),
+    "compress": (compressed_fault, lent_to_compression, True),
     "bytes": (size_fault, None, True),
 }
 
@@ -120,8 +147,7 @@ def describe(found: Any) -> str:
         return f"{found!r:.60}"
     if not isinstance(found, Tensor):
         return type(found).__name__
-    dtype = "" if found.is_floating_point() else f" of {found.dtype}"
-    return f"shape {tuple(found.shape)}{dtype}"
+    return f"{str(found.dtype).removeprefix('torch.')} of shape {tuple(found.shape)}"
 
 
 def _unless(sound: bool, rule: str, found: Any) -> str | None:

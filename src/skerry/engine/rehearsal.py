@@ -21,10 +21,11 @@ from skerry.engine.compression import compress
 from skerry.engine.facts import run_context
 from skerry.engine.minibatches import draw_round
 from skerry.engine.participation.awake import Awake, Mask
+from skerry.engine.plugin_results import changed_rows, check_messages
 from skerry.engine.ranks.group import RankGroup
 from skerry.engine.round import initial_state, local_steps, run_server_rounds, train
 from skerry.engine.stack import ServerGroup, Stack, build_stack, schedule_of
-from skerry.engine.state import State
+from skerry.engine.state import State, keep_lanes
 from skerry.engine.world import World
 from skerry.errors import SkerryError, warn_once
 from skerry.methods.method import Traffic
@@ -47,8 +48,8 @@ MOST_DEVICES = 1000
 MOST_ROUNDS = 20
 MOST_NUMBERS = 2**22
 """Numbers of X in a rehearsal; a larger fleet is rehearsed with its first devices."""
-SPREAD = 0.05
-"""How far models lie apart in a rehearsal."""
+SPREADS = (0.05, 1.5, 0.05)
+"""How far the models of a number lie apart: lanes differ in scale, so that none hides a leak."""
 ROUNDING, ROUGHLY = 1e-4, 0.02
 """How much results may differ, as a part of what the round changed: with the same arithmetic, and
 with products of other shapes, where the sign of a small number may differ."""
@@ -91,13 +92,15 @@ def rehearse(world: World, experiments: Sequence[Experiment]) -> None:
 
 # A round
 
+Pair = tuple[int, int]
+
 
 @dataclass(frozen=True)
 class _Played:
-    """The models and arrays of the first lane, after training and after the server."""
+    """The models at the start, the state after training and after the server, and all calls."""
 
-    start: Tensor
-    arrays: list[dict[str, Tensor]]
+    start_nld: Tensor
+    states: list[State]
     calls: list[Call]
 
 
@@ -117,14 +120,26 @@ class _Rehearsal:
         two, one = (build_stack(self.world, [self.experiment] * lanes) for lanes in (2, 1))
         alone = self._play(one, (0,))
         self._check_calls(alone.calls)
+        if "training.optimizer" in self.own:
+            _warn_of_unused(self.own["training.optimizer"], alone.states[-1])
         self._compare(alone, self._play(one, (0,)), ROUNDING, AGAIN)
         played = self._play(two, (0, 1))
         self._compare(alone, played, ROUGHLY, LANES)
+        self._compare(self._play(one, (1,)), played, ROUGHLY, LANES, (0, 1))
         self._compare(played, self._play(two, (0, 2)), ROUNDING, LANES)
+        self._compare(played, self._play(two, (2, 1)), ROUNDING, LANES, (1, 1))
         if "method.name" in self.own or "training.optimizer" in self.own:
-            half = -(-self.world.local_devices // 2)
-            halves = self._play(one, (0,), steps_only=True, chunk=half)
-            self._compare(self._play(one, (0,), steps_only=True), halves, ROUGHLY, CHUNKS)
+            self._try_steps(one, two)
+
+    def _try_steps(self, one: Stack, two: Stack) -> None:
+        """Local steps alone, beside which mixing would hide a fault."""
+        alone, other = (self._play(one, (number,), steps_only=True) for number in range(2))
+        half = -(-self.world.local_devices // 2)
+        halves = self._play(one, (0,), steps_only=True, chunk=half)
+        self._compare(alone, halves, ROUGHLY, CHUNKS)
+        played = self._play(two, (0, 1), steps_only=True)
+        self._compare(alone, played, ROUGHLY, LANES)
+        self._compare(other, played, ROUGHLY, LANES, (0, 1))
 
     def _play(
         self, stack: Stack, models: Sequence[int], steps_only: bool = False, chunk: int = 0
@@ -135,14 +150,14 @@ class _Rehearsal:
         with recording() as calls:
             state = scattered_state(stack, models)
             state.t, state.chunk = (planned[0] if planned else 0), chunk or world.local_devices
-            start, draws = state.X_nld[:, :1].clone(), draw_round(stack, state.t)
+            start_nld, draws = state.X_nld.clone(), draw_round(stack, state.t)
             if steps_only:
                 local_steps(stack, state, draws)
-                return _Played(start, [_first_lane(state)], calls)
+                return _Played(start_nld, [state], calls)
             train(stack, state, draws)
-            trained = _first_lane(state)
+            trained = keep_lanes(state, list(range(len(models))))
             run_server_rounds(stack, state)
-        return _Played(start, [trained, _first_lane(state)], calls)
+        return _Played(start_nld, [trained, state], calls)
 
     def _check_calls(self, calls: Iterable[Call]) -> None:
         for call in calls:
@@ -156,25 +171,35 @@ class _Rehearsal:
             if call.kind == "primitive" or isinstance(call.result, Traffic):
                 _check_messages(call, int(sent))
 
-    def _compare(self, a: _Played, b: _Played, tolerance: float, fault: str) -> None:
-        """Raise SkerryError if the first lane differs, and name the plug-in that it is due to."""
-        for before, after in zip(a.arrays, b.arrays, strict=True):
-            for name, array in before.items():
-                moved = array - a.start if name == "X" else array
-                if not _is_close(array, after[name], moved, tolerance):
-                    kind, own = self._cause(a.calls, b.calls, tolerance)
+    def _compare(
+        self, a: _Played, b: _Played, tolerance: float, fault: str, lanes: Pair = (0, 0)
+    ) -> None:
+        """Raise SkerryError if a lane of `a` and one of `b` differ, and name the plug-in that it is
+        due to."""
+        start_nld = _lane(a.start_nld, lanes[0])
+        for before, after in zip(a.states, b.states, strict=True):
+            found = _arrays(after, lanes[1])
+            for name, array in _arrays(before, lanes[0]).items():
+                moved = array - start_nld if name == "X" else array
+                if not _is_close(array, found[name], moved, tolerance):
+                    kind, own = self._cause(a.calls, b.calls, tolerance, lanes)
                     raise SkerryError(f"{kind} '{own}' {fault}")
 
-    def _cause(self, a: list[Call], b: list[Call], tolerance: float) -> tuple[str, str]:
+    def _cause(
+        self, a: list[Call], b: list[Call], tolerance: float, lanes: Pair
+    ) -> tuple[str, str]:
         """The kind and name of the plug-in whose results differ although its arguments do not."""
+
+        def are_close(some: list[Tensor], others: list[Tensor]) -> bool:
+            pairs = zip(some, others, strict=False)
+            both = [(_lane(x, lanes[0]), _lane(y, lanes[1])) for x, y in pairs]
+            return all(_is_close(x, y, x, tolerance) for x, y in both)
+
         for one, other in zip(a, b, strict=False):
             if (one.kind, one.name) != (other.kind, other.name):
                 break
-            pairs = list(zip(map(_lane, one.given), map(_lane, other.given), strict=False))
-            if all(_is_close(x, y, x, tolerance) for x, y in pairs):
-                left = zip(map(_lane, one.left), map(_lane, other.left), strict=False)
-                if not all(_is_close(x, y, x, tolerance) for x, y in left):
-                    return one.kind, one.name
+            if are_close(one.given, other.given) and not are_close(one.left, other.left):
+                return one.kind, one.name
         field = next(field for field in IN_A_ROUND if field in self.own)
         return IN_A_ROUND[field], self.own[field]
 
@@ -182,7 +207,7 @@ class _Rehearsal:
         """Compress messages of two lanes, some of them zero; parts of them must give the same."""
         world, name, compression = self.world, section.compression, build_compression(section)
         V_rld = torch.randn((3, 2, world.learner.d), generator=torch.Generator().manual_seed(0))
-        V_rld *= torch.tensor([[0.0, 0.0], [1.0, 2.0], [5.0, 9.0]])[..., None]
+        V_rld *= torch.tensor([[0.0, 0.0], [1.0, 30.0], [5.0, 90.0]])[..., None]
         V_rld = V_rld.to(world.device, world.dtype) * world.shared_d
         keys_r = world.compression_keys("rehearsed", 0)[:1].repeat(3)
         context = run_context(world, self.experiment, 0, number=0, period=1)
@@ -195,12 +220,13 @@ class _Rehearsal:
         with recording():
             compression.bytes(world.shared_parameters)
             whole = compressed(slice(3), slice(2))
-            lane, row = compressed(slice(3), slice(1)), compressed(slice(1, 2), slice(2))
+            lanes = [compressed(slice(3), slice(lane, lane + 1)) for lane in range(2)]
+            row = compressed(slice(1, 2), slice(2))
         if not torch.isfinite(whole).all() or whole[0].any():
             raise SkerryError(
                 f"compression '{name}': compress must leave finite numbers, and zeros of zeros."
             )
-        if not _is_close(lane, whole[:, :1], lane, ROUGHLY):
+        if not all(_is_close(x, _lane(whole, i), x, ROUGHLY) for i, x in enumerate(lanes)):
             raise SkerryError(f"compression '{name}' {LANES}")
         if not _is_close(row, whole[1:2], row, ROUGHLY):
             raise SkerryError(
@@ -215,20 +241,32 @@ def scattered_state(stack: Stack, models: Sequence[int]) -> State:
     for lane, number in enumerate(models):
         X_nd = state.X_nld[:, lane]
         noise_nd = torch.randn(X_nd.shape, generator=torch.Generator().manual_seed(number))
-        X_nd += SPREAD * noise_nd.to(X_nd) * stack.world.real_d
+        X_nd += SPREADS[number] * noise_nd.to(X_nd) * stack.world.real_d
     return state
 
 
-def _first_lane(state: State) -> dict[str, Tensor]:
-    """Copies of the arrays of the first lane."""
-    arrays = {"X": state.X_nld, **state.memory}
-    own = [(key, array) for key, array in state.companions.arrays.items()]
-    arrays |= {f"own {key}": array for key, array in own if 0 in state.companions.lanes[key]}
-    return {name: array[..., :1, :].clone() for name, array in arrays.items()}
+def _arrays(state: State, lane: int) -> dict[str, Tensor]:
+    """The arrays of one lane."""
+    kept = keep_lanes(state, [lane])
+    own = {f"own {key}": array for key, array in kept.companions.arrays.items()}
+    return {"X": kept.X_nld, **kept.memory, **own}
 
 
-def _lane(tensor: Tensor) -> Tensor:
-    return tensor[..., :1, :] if tensor.ndim >= 2 else tensor
+def _warn_of_unused(optimizer: str, state: State) -> None:
+    """Warn of arrays of a local optimizer that are still zero."""
+    for key, array in state.companions.arrays.items():
+        owner, _, name = key.rpartition(".")
+        if owner == optimizer and not array.any():
+            warn_once(
+                f"local optimizer '{optimizer}': state '{name}' never changes: change it in place, "
+                f"as in state['{name}'].mul_(0.9).add_(gradient), or take it out of keeps."
+            )
+
+
+def _lane(tensor: Tensor, lane: int) -> Tensor:
+    """A lane of a tensor [..., lanes, numbers]; of one that all lanes share, all."""
+    lane = min(lane, tensor.shape[-2] - 1) if tensor.ndim >= 2 else 0
+    return tensor[..., lane : lane + 1, :] if tensor.ndim >= 2 else tensor
 
 
 def _is_close(a: Tensor, b: Tensor, moved: Tensor, tolerance: float) -> bool:
@@ -243,18 +281,13 @@ def _check_messages(call: Call, sent: int) -> None:
     """Refuse a plug-in that changes more devices than it reports messages for."""
     models = next(i for i, tensor in enumerate(call.given) if tensor.ndim == 3)
     before, after = call.given[models], call.left[models]
-    changed = int((before != after).flatten(1).any(dim=1).sum())
-    if call.kind == "primitive" and not changed and len(before) > 1:
+    changed_n = changed_rows(before, after)
+    if call.kind == "primitive" and not changed_n.any() and len(before) > 1:
         warn_once(
             f"primitive '{call.name}' leaves all models as they are: the server does nothing. "
             "Write into X_nld itself, as in X_nld[sampled_k] = delivered_ld, not into a copy."
         )
-    if sent < changed:
-        counted = "reports" if call.kind == "primitive" else "aggregate reports"
-        raise SkerryError(
-            f"{call.kind} '{call.name}' {counted} {sent} messages from the server but changes the "
-            f"models of {changed} devices. Count every device that receives something."
-        )
+    check_messages(call.kind, call.name, sent, changed_n)
 
 
 # A smaller fleet
@@ -322,7 +355,7 @@ def _try_network(stack: Stack) -> None:
     """Call a user's own topology and weights of W twice for an island."""
     for mixing in stack.mixing:
         fleet = mixing.mixer.fleet
-        network, context = fleet.network, fleet.context(0)
+        network, context = fleet.network, fleet.context(0, 0 if fleet.given is None else None)
         is_drawn = stack.world.materials.graph is None and not network.is_file
         if is_drawn and ":" in network.topology:
             rngs = [stream(fleet.seed, "graph", 0) for _ in range(2)]

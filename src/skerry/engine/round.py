@@ -11,6 +11,7 @@ from skerry.engine import method_hooks as hooks
 from skerry.engine.compressed_messages import CompressedServerRound
 from skerry.engine.minibatches import RoundDraws, minibatches
 from skerry.engine.participation.sampler import Sample
+from skerry.engine.plugin_results import changed_rows, check_messages
 from skerry.engine.primitives import deliver
 from skerry.engine.ranks.group import RankGroup
 from skerry.engine.server import Memory
@@ -284,7 +285,14 @@ def _deliver(
     kept_nld = X_nld[asleep] if asleep is not None else None
     sampled_k = local.devices_k
     plain_ld, estimate_ld = _averages(group, memory, X_nld[sampled_k], ranks, local, len(sample))
-    if local.weights_k is None or server.dial is None:  # equal weights, or a user's own primitive
+    if ":" in server.primitive:
+        before_nld = X_nld.clone()
+        received = int(group.primitive(X_nld, sampled_k, estimate_ld, context=group.context))
+        changed_n = changed_rows(before_nld, X_nld)
+        check_messages("primitive", server.primitive, received, changed_n)
+        if asleep is not None:  # these messages do not arrive
+            received -= int(changed_n[asleep].sum())
+    elif local.weights_k is None or server.dial is None:  # equal weights, or a beta that changes
         received = group.primitive(X_nld, sampled_k, estimate_ld, context=group.context)
     else:
         received = deliver(X_nld, sampled_k, plain_ld, estimate_ld, server.dial)

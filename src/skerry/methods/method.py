@@ -124,7 +124,7 @@ class Method:
     """Whether its laws hold where devices take different numbers of local steps."""
 
     mixed_arrays: ClassVar[int] = 1
-    """The number of arrays that are mixed over links."""
+    """The number of arrays that are mixed over links in each round; messages are counted by it."""
     up: ClassVar[int] = 1
     """Vectors that a sampled device sends in a server round."""
     down: ClassVar[int] = 1

@@ -19,7 +19,8 @@ Matrix = npt.NDArray[np.float64] | sparse.csr_array
 Vector = npt.NDArray[np.float64]
 
 TOLERANCE = 1e-8
-"""Largest error of a row or column sum of W."""
+SINGLE_TOLERANCE = 2e-6
+"""Largest errors of a row or column sum of W, and of one in single precision."""
 DENSE = 512
 """Up to this size LAPACK is faster than Lanczos, and it always converges."""
 LANCZOS: dict[str, Any] = {"k": 1, "tol": 1e-9, "ncv": 40, "maxiter": 20}
@@ -112,7 +113,8 @@ def check_mixing_matrix(W: Any, graph: GraphLike | None = None) -> sparse.csr_ar
     """Return W as a sparse float64 matrix; raise NetworkError unless it is doubly stochastic,
     nonnegative and zero between devices that `graph` does not link."""
     matrix = as_csr(W)
-    _check_doubly_stochastic(matrix)
+    is_single = str(getattr(W, "dtype", "")).endswith("float32")
+    _check_doubly_stochastic(matrix, SINGLE_TOLERANCE if is_single else TOLERANCE)
     if graph is not None:
         _check_support(matrix, Links.of(graph))
     return matrix
@@ -138,7 +140,7 @@ def _entry(W: sparse.csr_array, where: npt.NDArray[np.bool_]) -> str:
     return f"W[{entries.row[k]}, {entries.col[k]}] is {W.data[k]:.12g}"
 
 
-def _check_doubly_stochastic(W: sparse.csr_array) -> None:
+def _check_doubly_stochastic(W: sparse.csr_array, tolerance: float) -> None:
     rows, columns = W.shape
     if rows != columns:
         raise NetworkError(f"W must be square (got {rows} x {columns}).{_FIX}")
@@ -147,7 +149,7 @@ def _check_doubly_stochastic(W: sparse.csr_array) -> None:
             raise NetworkError(f"{_entry(W, broken)}; weights must be {rule}.{_FIX}")
     for line, axis in (("row", 1), ("column", 0)):
         sums = np.asarray(W.sum(axis=axis))
-        wrong = np.flatnonzero(np.abs(sums - 1) > TOLERANCE)
+        wrong = np.flatnonzero(np.abs(sums - 1) > tolerance)
         if wrong.size:
             k = wrong[0]
             raise NetworkError(f"{line} {k} of W sums to {sums[k]:.12g}, not 1.{_FIX}")

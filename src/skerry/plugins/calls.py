@@ -25,6 +25,9 @@ AGAIN = (
     "gives different results for the same round: it must keep nothing from earlier calls. Use "
     "context.random() for draws; a method keeps arrays by `start`."
 )
+LOOKED_AFTER = ("primitive", "server optimizer")
+"""Kinds that are called in server rounds only, where it costs little to look for global draws in
+every call and not only in a rehearsal."""
 MOST_COPIED = 2**26
 """Numbers of a lent array of which a copy is made in a rehearsal."""
 
@@ -122,7 +125,8 @@ def guarded(
         kept = [(one, dict(one)) for one in kept if isinstance(one, dict)]
         calls, looked_at = _RECORD.get(), lent(*arrays) if lent else {}
         if calls is None:
-            with lend(kind, name, SkerryError, registry.errors_of, **looked_at):
+            own = registry.users_own if kind in LOOKED_AFTER else registry.errors_of
+            with lend(kind, name, SkerryError, own, **looked_at):
                 found = function(*arguments, **options)
             _check_kept(kind, name, kept)
         else:
@@ -149,12 +153,13 @@ def guarded(
 
 def _check_kept(kind: str, name: str, kept: "list[tuple[dict[str, Any], dict[str, Any]]]") -> None:
     """Refuse another tensor in the place of one that a plug-in keeps: nobody would see it."""
+    held = "memory" if kind == "server optimizer" else "state"
     for after, before in kept:
         for word in before | after:
             if after.get(word) is not before.get(word):
                 raise SkerryError(
                     f"{kind} '{name}' must change the array {word!r:.40} that it keeps in place "
-                    f"(got another object). Write into it: state[{word!r:.40}].copy_(...)."
+                    f"(got another object). Write into it: {held}[{word!r:.40}].copy_(...)."
                 )
 
 

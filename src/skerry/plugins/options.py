@@ -106,6 +106,13 @@ def call_fault(kind: str, name: str) -> str | None:
         return f"{kind} '{name}' is built with its options, without a context. Use {hooks[kind]}."
     if parameters is None or kind not in ARGUMENTS:
         return None
+    if kind == "server optimizer":
+        start = _parameters(registry.resolve(kind, name).start)
+        if any(found and found[0].name == "self" for found in (start, parameters)):
+            return (
+                f"{kind} '{name}' is a class whose start and deliver are called without an "
+                "instance (got the parameter self). Write @staticmethod above both, without self."
+            )
     if own and own[0].default not in (inspect.Parameter.empty, None):
         return (
             f"{kind} '{name}' has a parameter 'context' with the value {own[0].default!r:.40}, but "

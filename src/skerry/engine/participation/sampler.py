@@ -1,6 +1,8 @@
 """The sampled devices of a server round and their weights."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,8 @@ class Sampler:
         )
         self._counts_islands = "sampled_islands" in world.experiment.evaluate.wanted
         selection = registry.resolve("selection", server.selection)
+        if not registry.is_builtin("selection", server.selection):
+            selection = _as_list(selection)
         options = server.options_for("selection")
         self._select = plugin_call("selection", server.selection, selection, options=options)
         self.needs_distances = bool(getattr(selection, "needs_distances", False))
@@ -118,15 +122,33 @@ class Sampler:
         return np.asarray(each[island])
 
 
+def _as_list(selection: Callable[..., Any]) -> Callable[..., Any]:
+    """A selection that may also give the devices as a tuple, a set or a generator."""
+
+    @wraps(selection)
+    def call(*arguments: Any, **options: Any) -> Any:
+        found = selection(*arguments, **options)
+        if isinstance(found, set | frozenset):
+            return sorted(found)
+        has_weights = isinstance(found, tuple) and len(found) == 2 and np.ndim(found[0])
+        return list(found) if isinstance(found, tuple | Iterator) and not has_weights else found
+
+    return call
+
+
 def _check_selection(
     name: str, devices: Any, weights: Any, context: Context
 ) -> tuple[Ints, Array | None]:
     """The result of a user's own selection, or a SkerryError if it breaks the contract."""
-    found = np.asarray(devices)
+    try:
+        found = np.asarray(devices)
+    except ValueError:  # lists of different lengths
+        found = np.array(None)
     if found.ndim != 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
+        hint = " Use np.flatnonzero(mask)." if found.dtype == bool else ""
         raise SkerryError(
             f"selection '{name}' must give the numbers of the sampled devices, a list of whole "
-            f"numbers (got {short_repr(devices)})."
+            f"numbers (got {short_repr(devices)}).{hint}"
         )
     found = found.astype(np.int64)
     if strangers := [int(i) for i in found if not 0 <= i < len(context.awake)]:
