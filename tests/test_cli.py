@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -114,6 +115,20 @@ def test_out_is_where_everything_goes():
         "skerry.sqlite",
     ]
     assert [path.name for path in Path().iterdir()] == ["some"]
+
+
+def test_printed_commands_can_be_typed_as_they_are():
+    """Paths with spaces and quotes are quoted, and hints name the user's file and folder."""
+    folder = shlex.quote("ou 't")
+    Path("my file.toml").write_text("rounds = 2\n")
+    ran = skerry("run", "my file.toml", *QUICK, "--out", "ou 't")
+    assert "Try next: skerry run 'my file.toml' --set data.intra=dirichlet" in ran.out
+    assert f"skerry run --seeds 5 --out {folder}" in " ".join(
+        skerry("results", "ou 't").out.split()
+    )
+    told = skerry("export", "ou 't", "--all", "-o", "all w").out
+    assert "--set 'model.weights=all w'" in told
+    assert "skerry new > 'no file'" in skerry("run", "no file").err
 
 
 def test_a_plug_in_lies_beside_the_experiment(monkeypatch):

@@ -7,7 +7,7 @@ import typer
 
 from skerry.cli.commands import options
 from skerry.cli.commands.options import option
-from skerry.errors import SkerryError, printable, writing
+from skerry.errors import SkerryError, printable, typed, writing
 from skerry.files import exists, replacing
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def export_command(
         _write(out / file_name(name), models.state_dict(row), {**about, "device": name})
     typer.echo(
         f"Wrote the models of {len(models.devices)} devices of run {shown} to {out}. To start "
-        f"from them: --set model.weights={out}"
+        f"from them: --set {typed(f'model.weights={out}')}"
     )
 
 

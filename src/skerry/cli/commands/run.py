@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from skerry.cli.commands import options
-from skerry.errors import SkerryError, printable
+from skerry.errors import SkerryError, printable, typed
 from skerry.plugins import registry
 
 DEFAULT_COMPARE = "s2s,s2a,blend"
@@ -117,12 +117,15 @@ def run_command(
     except OSError as error:
         raise SkerryError(
             f"cannot write the pictures to {out} ({error.strerror}). The results are recorded: "
-            f"skerry show {out}"
+            f"skerry show {typed(out)}"
         ) from error
     options.print_reused(display.reused, out)
     typer.echo(f"Pictures: {', '.join(map(str, files))}. Records: {out}/skerry.sqlite.")
     by_device = results[0].experiment.data.split == "given"
-    suggestion = f"results {out} --devices" if by_device else "run --set data.intra=dirichlet"
+    same = f"run {typed(file)}" if file else "run"
+    suggestion = (
+        f"results {typed(out)} --devices" if by_device else f"{same} --set data.intra=dirichlet"
+    )
     typer.echo(
         f"Try next: skerry {suggestion}    "
         "or your own: skerry new > mine.toml && skerry run mine.toml"
