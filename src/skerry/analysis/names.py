@@ -188,6 +188,8 @@ def format_value(value: Any) -> str:
     """The value of a field as a table shows it."""
     if value is None:
         return "-"
+    if value == "":
+        return UNSET
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -142,7 +142,7 @@ def schema_command() -> None:
 def show_command(folder: options.Folder = Path("runs"), as_json: options.AsJson = False) -> None:
     """Print the recorded runs of a folder, a table for each study."""
     from skerry.analysis.results import read_studies
-    from skerry.report.screens.run import list_keys, print_run
+    from skerry.report.screens.run import list_keys, print_run, tell_studies_apart
 
     studies = read_studies(folder)
     if as_json:
@@ -150,8 +150,8 @@ def show_command(folder: options.Folder = Path("runs"), as_json: options.AsJson 
         return
     if not studies:
         typer.echo(f"No runs are recorded in {folder}.")
-    for results in studies:
-        print_run(results)
+    for results, apart in zip(studies, tell_studies_apart(studies), strict=True):
+        print_run(results, apart)
         typer.echo(list_keys(results))
 
 
