@@ -89,7 +89,7 @@ def results_summary(compared: ComparedCells) -> list[str]:
 
 def results_notes(compared: ComparedCells, folder: object) -> list[str]:
     """Sentences on what the tables leave out, and why."""
-    into = f"--out {typed(folder)}"
+    folder = typed(folder)
     cells, found = compared.cells, []
     left_out = {status: n for status, n in cells.statuses.items() if status != "finished"}
     if left_out:
@@ -103,12 +103,12 @@ def results_notes(compared: ComparedCells, folder: object) -> list[str]:
     if compared.seeds == 1:
         found.append(
             "There is only one seed, so there are no intervals and no tests. Run more seeds: "
-            f"skerry run --seeds 5 {into}"
+            f"skerry run --seeds 5 --out {folder}"
         )
     if len(cells.labels) == 1:
         found.append(
             f"Only {compared.against} was run, so nothing is compared. Run other primitives too: "
-            f"skerry run --compare s2s,s2a {into}"
+            f"skerry run --compare s2s,s2a --out {folder}"
         )
     elif left := len(cells.readings.keys() - {cell for cell, _ in compared.comparisons}):
         found.append(
