@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from command_line import SCRIPT, environment, skerry
+from recorded_runs import PlugPulledError, record
 from skerry.cli.main import _one_line_warnings
 from skerry.config.experiment import Experiment
 from skerry.errors import SkerryWarning
@@ -116,6 +118,20 @@ def test_out_is_where_everything_goes():
     assert [path.name for path in Path().iterdir()] == ["some"]
 
 
+def test_printed_commands_can_be_typed_as_they_are():
+    """Paths with spaces and quotes are quoted, and hints name the user's file and folder."""
+    folder = shlex.quote("ou 't")
+    Path("my file.toml").write_text("rounds = 2\n")
+    ran = skerry("run", "my file.toml", *QUICK, "--out", "ou 't")
+    assert "Try next: skerry run 'my file.toml' --set data.intra=dirichlet" in ran.out
+    assert f"skerry run --seeds 5 --out {folder}" in " ".join(
+        skerry("results", "ou 't").out.split()
+    )
+    told = skerry("export", "ou 't", "--all", "-o", "all w").out
+    assert "--set 'model.weights=all w'" in told
+    assert "skerry new > 'no file'" in skerry("run", "no file").err
+
+
 def test_a_plug_in_lies_beside_the_experiment(monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     Path("my_own.py").write_text(
@@ -169,6 +185,27 @@ def test_show_tells_what_is_recorded_study_by_study():
     assert outcome.code == 0
     assert outcome.out.count("two islands: 10 devices") == 2
     assert len(lanes_of(skerry("show", "runs", "--json"))) == 2 * 3 + 1
+
+
+def test_show_tells_studies_with_the_same_heading_apart_and_how_far_runs_are():
+    """A stop rule and an edited table are in the heading; a run that goes on is no result yet."""
+    skerry("run", *QUICK)
+    skerry("run", *QUICK, "--set", "stop=average_accuracy > 99")
+    told = " ".join(skerry("show").out.split())
+    assert "· stop unset" in told
+    assert "· stop average_accuracy > 99" in told
+    for label in (0, 1):
+        rows = [f"d{i % 3},{i},{i % 2 ^ label * (i < 6)}" for i in range(30)]
+        Path("f.csv").write_text("\n".join(["device,a,y", *rows]))
+        data = ["data.dataset=devices", "data.split=given", "data.path=f.csv", "server.sampled=2"]
+        words = [word for one in [*data, "rounds=1"] for word in ("--set", one)]
+        assert skerry("run", *words, "--compare", "s2s", "--seeds", 1, "--out", "t").code == 0
+    told = " ".join(skerry("show", "t").out.split())
+    assert len(set(re.findall(r"· source [0-9a-f]{8}", told))) == 2
+    experiment = Experiment.parse({}, SMALL[1::2])
+    with pytest.raises(PlugPulledError):
+        record(Path("half"), [experiment], stop_after=1)
+    assert "1 run unfinished: at round 1 of 3." in skerry("show", "half").out
 
 
 def test_show_of_a_folder_without_records_says_so():

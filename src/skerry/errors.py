@@ -2,6 +2,7 @@
 
 import math
 import re
+import shlex
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -124,6 +125,11 @@ def printable(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
+
+
+def typed(word: object) -> str:
+    """A path or another word as one types it in a shell, quoted where needed."""
+    return shlex.quote(printable(str(word)))
 
 
 def short_repr(value: object, length: int = 60) -> str:

@@ -58,7 +58,7 @@ UNSOUND = [
     ({"x_test": np.ones((3, 5))}, "must be alike"),
     ({"x_test": np.ones((3, 2), np.uint8)}, "must be alike"),
     ({"y_train": np.array([0.0, 1, 2, 0, 1, 2])}, "whole numbers"),
-    ({"y_train": np.array([True, False] * 3)}, "whole numbers"),
+    ({"y_train": np.array([1j, 0] * 3)}, "whole numbers"),
     ({"y_train": np.zeros((6, 1), int)}, "one dimension"),
     ({"y_train": np.array([1, 2, 3, 1, 2, 3])}, "from 0 to classes - 1"),
     ({"y_train": np.array([-1, 0, 1, 2, 0, 1])}, "from 0 to classes - 1"),

@@ -1,5 +1,6 @@
 """Data that lie on devices: the same fleet from Python, from tables and from folders."""
 
+import re
 from itertools import pairwise
 
 import networkx as nx
@@ -10,7 +11,7 @@ import torch
 
 import fleet_data
 import skerry
-from skerry.config.experiment import Data, Experiment, Network
+from skerry.config.experiment import Data, Experiment, Network, Task
 from skerry.data.sources import formats
 from skerry.data.sources.catalog import load_dataset
 from skerry.data.sources.formats import load_npz
@@ -19,6 +20,7 @@ from skerry.engine.world import build_world
 from skerry.errors import DataError, ExperimentError
 from skerry.records.store import Store
 from skerry.runs.materials import collect_materials, with_sizes
+from skerry.tasks.choice import choose_task
 from trajectories import assert_same_trajectories
 
 
@@ -161,6 +163,48 @@ def test_words_for_nothing_are_names_in_a_table(tmp_path):
     assert dataset.holdings.devices == ("NA", "null", "porch")
     assert dataset.holdings.islands == ("nan", "None", "n/a")
     assert dataset.classes == 3
+
+
+@pytest.mark.parametrize(
+    ("samples", "told"),
+    [
+        (["1.5,0.1"] * 9 + ["1.5,NA"], "y is numeric except 'NA' in row 10, device 'd1'"),
+        (["1.5,0"] * 9 + ["1.5,nan"], "y is numeric except 'nan' in row 10, device 'd1'"),
+        (
+            ["1.5,0", "1.5,1"] * 5 + ["1,99999999999999999999"],
+            "whole numbers below 2**63 (got 9999",
+        ),
+        (
+            ["1e39,0", "1.5,1"] * 5,
+            "the number 1e+39 among its samples, which is too large for floa",
+        ),
+        (["1.5,1e39", "1.5,.1"] * 5, "a training target that is too large for float32 (1e+39"),
+        ([], "f.csv has a header, but no rows."),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_few_odd_cells_of_a_table_get_one_line(tmp_path, samples, told):
+    """Numbers that are missing or too large change neither the task nor the classes in silence."""
+    cells = [f"d{i % 2},{sample}" for i, sample in enumerate(samples)]
+    (tmp_path / "f.csv").write_text("\n".join(["device,a,y", *cells]) + "\n")
+    with pytest.raises(DataError, match=re.escape(told)):
+        load_dataset(given(tmp_path / "f.csv").data, 0)
+
+
+def test_booleans_are_the_labels_0_and_1():
+    """Also in arrays that are dealt out."""
+    x, y = np.eye(10, 3), np.arange(10) % 2
+    for labels in (y, y.astype(bool)):
+        dealt = skerry.from_arrays(x, labels, x, labels)
+        held = skerry.from_devices({"a": (x, labels), "b": (x, labels)})
+        assert (dealt.targets, dealt.classes, held.targets, held.classes) == ("labels", 2) * 2
+        assert dealt.y_train.tolist() == y.tolist()
+
+
+def test_large_targets_with_fractions_are_numbers():
+    """In float32 the fractions of 1e10 are lost; they are no labels all the same."""
+    x, y = np.eye(10, 3), 1e10 + np.arange(10) + 0.5
+    assert choose_task(Task(), skerry.from_arrays(x, y, x, y), 0).name == "regression"
 
 
 WORDS = [("NA", "nan", "None"), ("null", "None", "NA"), ("porch", "n/a", "1")]

@@ -59,14 +59,16 @@ def test_one_experiment_needs_no_fields_in_its_labels(small_module):
     assert results.labels() == ["s2s", "none", "tt_hf", "blend(0.25)"]
 
 
-def test_few_fields_tell_experiments_apart(small_module):
-    """A field that says nothing new is left out."""
-    other = small_module.replace(rounds=6, training={"stepsize": 0.2, "batch": 5})
-    third = other.replace(training={"stepsize": 0.3})
-    assert skerry.run([small_module, other, third]).labels() == [
-        f"s2s · rounds {rounds} · stepsize {stepsize}"
-        for rounds, stepsize in ((5, small_module.training.stepsize), (6, 0.2), (6, 0.3))
-    ]
+def test_labels_tell_three_fields_and_as_many_as_are_needed(small_module):
+    """Two fields that differ are both told; of more, a label has enough to be the only one."""
+    other = small_module.replace(server={"period": 2}, training={"stepsize": 0.2})
+    two = ["s2s · stepsize 0.1 · period 3", "s2s · stepsize 0.2 · period 2"]
+    assert skerry.run([small_module, other]).labels() == two
+    many = other.replace(rounds=6, training={"batch": 5}, server={"sampled": 4})
+    last = many.replace(server={"sampled": 3})
+    labels = skerry.run([small_module, other, many, last]).labels()
+    assert len(set(labels)) == 4
+    assert labels[-1] == "s2s · rounds 6 · stepsize 0.2 · sampled 3 · ..."
 
 
 def test_a_run_that_is_asked_for_twice_is_there_twice(small_module, tmp_path):

@@ -1,5 +1,6 @@
 """Final models in plain PyTorch: they score what the run reported, and runs start from them."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ REGRESSION = ["data.dataset=synthetic_regression", "data.samples=60", "data.test
 TOKENS = [
     "data.dataset=synthetic_tokens", "data.samples=60", "data.test_samples=20", "data.length=5",
 ]  # fmt: skip
+THREE = ["network.devices=3"]
 MODELS = {
     "linear": DIGITS,
     "mlp": DIGITS,
@@ -117,7 +119,7 @@ def test_what_has_no_module_says_so():
         lane.model()
     with pytest.raises(SkerryError, match=r"unknown device 'avrage'; did you mean 'average'\?"):
         lane.state_dict("avrage")
-    with pytest.raises(SkerryError, match="between 0 and 5"):
+    with pytest.raises(SkerryError, match="from 0 to 5"):
         lane.state_dict(6)
     with pytest.raises(SkerryError, match="unknown island '7'"):
         lane.state_dict(island="7")
@@ -154,6 +156,62 @@ def test_exported_models_are_those_of_the_run_kept_or_computed_again(tmp_path, m
     nothing = command("export", "ffff", "-o", "no.safetensors")
     assert nothing.code == 2
     assert "RUN must name one finished run" in nothing.err
+    whose = command("export", "runs", "--island", "0", "-o", "island.safetensors")
+    assert "(average of island 0)" in whose.out
+    (tmp_path / "runs").rename("elsewhere")
+    assert (
+        "(got 'nowhere', and there is no folder runs)"
+        in command("export", "nowhere", "-o", "no.safetensors").err
+    )
+    os.mkfifo(tmp_path / "elsewhere/models" / file.name)
+    piped = command("export", "elsewhere", "-o", "no.safetensors")
+    assert piped.code != 0
+    assert "are damaged (a pipe, a device or a socket, not a file)" in piped.err
+    assert "a pipe" in command("store", "verify", "elsewhere").out
+
+
+def test_names_of_devices_that_mean_something_else_are_refused_where_they_are_ambiguous(tmp_path):
+    """A device may be called average or default, but no model is taken for another's."""
+    parts = {name: (np.eye(6, 3), np.arange(6) % 2) for name in ("average", "default", "c")}
+    fleet = skerry.from_devices(parts)
+    (lane,) = skerry.run(tiny("rounds=1", *THREE), dataset=fleet, keep_models=True)
+    with pytest.raises(SkerryError, match="'average' is the mean of all devices, and here also"):
+        lane.model()
+    assert torch.equal(lane.state_dict(2)["bias"], lane.state_dict("c")["bias"])
+    for row in (1.5, None, True):
+        with pytest.raises(SkerryError, match="a row must be a whole number from 0 to 2"):
+            lane.model(row)
+    state = lane.state_dict(1)
+    with pytest.raises(SkerryError, match="'default' in weights may be for the device of this"):
+        skerry.run(tiny(*THREE), dataset=fleet, weights={"default": state})
+    skerry.run(tiny(*THREE), dataset=fleet, weights=dict.fromkeys(parts, state))
+    (tmp_path / "w").mkdir()
+    for name in ("a b", "a%20b"):
+        save_file(state, tmp_path / f"w/{name}.safetensors")
+    with pytest.raises(SkerryError, match="are both for device 'a b'"):
+        skerry.run(tiny(), weights=tmp_path / "w")
+
+
+def test_weights_are_taken_as_modules_arrays_and_by_number():
+    """A module, arrays of NumPy and numbers of devices mean what a state dict by names does."""
+    module = nn.Linear(64, 10)
+    state = module.state_dict()
+    arrays = {name: value.numpy() for name, value in state.items()}
+    common, by_name = (
+        skerry.run(tiny(*DIGITS, "rounds=1"), weights=weights)[0].key
+        for weights in (state, dict.fromkeys(map(str, range(6)), state))
+    )
+    for weights, key in (
+        (module, common),
+        (arrays, common),
+        (dict.fromkeys(range(6), module), by_name),
+        ({0: arrays, **dict.fromkeys(map(str, range(1, 6)), state)}, by_name),
+    ):
+        assert skerry.run(tiny(*DIGITS, "rounds=1"), weights=weights)[0].key == key
+    with pytest.raises(SkerryError, match="weights names device '0' twice"):
+        skerry.run(tiny(*DIGITS), weights={0: state, "0": state})
+    with pytest.raises(SkerryError, match="weights takes a state dict"):
+        skerry.run(tiny(*DIGITS), weights=np.zeros(3))
 
 
 def test_the_store_knows_kept_models(tmp_path, monkeypatch):

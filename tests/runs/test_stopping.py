@@ -42,6 +42,8 @@ def values_of(**columns):
         ("average_accuracy > 80.5", "average_accuracy > 80.5", 6),
         ("no gain in 2 rounds", "no gain in 2 rounds", 5),
         ("no gain in 1 round", "no gain in 1 round", 2),
+        ("NO GAIN IN 2 ROUNDS OR average_accuracy > 99", None, 5),
+        ("Round >= 4 AND average_accuracy > 9", "round >= 4 and average_accuracy > 9", 4),
         ("no gain in train_loss in 2 rounds", "no gain in train_loss in 2 rounds", 5),
         ("no gain of 1.0 in 3 rounds", "no gain of 1 in 3 rounds", 6),
         ("train_loss < .5 and average_accuracy<100", None, 2),
@@ -210,7 +212,7 @@ def test_a_function_stops_runs_where_they_are_computed(small, workers):
     results = quiet(experiments, workers=workers)
     assert len({lane.key for lane in results}) == 3
     assert [lane.history["round"][-1] for lane in results] == [4, 2, 6]
-    assert results[0].note.endswith("returned True")
+    assert results[0].note == "stopped after round 4 of 6: late returned True"
     assert results[1].note == "stopped after round 2 of 6: third value"
     assert experiments[1].stop == "sweep_plugins:enough"
 

@@ -17,6 +17,7 @@ UNSET = "unset"
 LABEL_SOURCE = "server.primitive.source"  # of a user's own primitive: part of its label
 UNKNOWN = "unknown"
 SHOWN_DIGITS = 8
+MOST_TOLD = 3  # fields in the label of an experiment of a list, unless it needs more
 
 FULL_ONLY = {f"training.{one}" for one in ("optimizer", "momentum", "second_momentum", "smallest")}
 """Fields without a short name, because the short name means a field of the server."""
@@ -98,14 +99,20 @@ def run_label(run: Recorded, fields: Fields) -> str:
 
 
 def tell_apart(fields: Sequence[Fields]) -> list[str]:
-    """For each experiment of a list, the few fields by which it differs from the others, as the end
-    of a label: ` · period 5`. Experiments of equal fields have equal ends."""
-    telling: list[str] = []
+    """For each experiment of a list, the fields by which it differs from the others, as the end of
+    a label: ` · period 5`. Of many fields it has those that are needed, `MOST_TOLD` at least, and
+    ` · ...`. Experiments of equal fields have equal ends."""
+    varying = varying_fields(fields)
+    needed: list[str] = []
     kinds = 1
-    for name in varying_fields(fields):
-        found = len({tuple(each.get(one) for one in (*telling, name)) for each in fields})
+    for name in varying:
+        found = len({tuple(each.get(one) for one in (*needed, name)) for each in fields})
         if found > kinds:
-            telling, kinds = [*telling, name], found
+            needed, kinds = [*needed, name], found
+    others = [name for name in varying if name not in needed]
+    telling = [*needed, *others[: max(MOST_TOLD - len(needed), 0)]]
+    more = f"{labels.APART}..." if len(telling) < len(varying) else ""
+    telling.sort(key=varying.index)
     short = short_names(telling)
     return [
         "".join(
@@ -113,6 +120,7 @@ def tell_apart(fields: Sequence[Fields]) -> list[str]:
             for name in telling
             if each.get(name) is not None
         )
+        + more
         for each in fields
     ]
 
@@ -180,6 +188,8 @@ def format_value(value: Any) -> str:
     """The value of a field as a table shows it."""
     if value is None:
         return "-"
+    if value == "":
+        return UNSET
     if isinstance(value, bool):
         return "true" if value else "false"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -21,7 +21,7 @@ from skerry.analysis.compare import LEVEL, reference_label
 from skerry.analysis.names import LABEL_SOURCE, Fields, Where, cell_fields
 from skerry.config import labels
 from skerry.config.measures import MEASURES, shown
-from skerry.errors import RecordsError, SkerryError, argument, unknown
+from skerry.errors import RecordsError, SkerryError, argument, typed, unknown
 from skerry.records.parts import History
 from skerry.records.store import Run, Store
 
@@ -163,7 +163,8 @@ class RunTable:
         """Return the table, or raise an error if it has no runs."""
         if not self.runs:
             raise RecordsError(
-                f"no runs are recorded in {self.path}. Record some: skerry run --out {self.path}"
+                f"no runs are recorded in {self.path}. Record some: skerry run --out "
+                f"{typed(self.path)}"
             )
         return self
 

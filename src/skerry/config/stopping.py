@@ -2,9 +2,10 @@
 
     rule       all ("or" all)*
     all        condition ("and" condition)*
-    condition  "(" rule ")"  |  MEASURE (">" | ">=" | "<" | "<=") NUMBER
+    condition  "(" rule ")"  |  (MEASURE | "round") (">" | ">=" | "<" | "<=") NUMBER
                |  "no" "gain" ["of" NUMBER] ["in" MEASURE] "in" COUNT "rounds"
 
+Words may have capitals; `round` is the number of rounds done.
 A rule depends on the measured values of its own run only, so neither other runs in the stack nor
 an interruption change the round in which it ends the run.
 """
@@ -30,6 +31,7 @@ COMPARED: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
+ROUND = "round"
 WORDS = ("and", "or", "no", "gain", "of", "in", "rounds", "round")
 _TOKEN = re.compile(r"\s*(>=|<=|>|<|\(|\)|[^\W\d]\w*|[-+]?[\d.][\w.]*(?:(?<=[eE])[-+]\d+)?|\S)")
 
@@ -54,7 +56,7 @@ class RunValues(Protocol):
 
 @dataclass(frozen=True)
 class Threshold:
-    """A measure has passed a number."""
+    """A measure, or the number of rounds done, has passed a number."""
 
     measure: str
     sign: str
@@ -64,10 +66,11 @@ class Threshold:
         return f"{self.measure} {self.sign} {_shown(self.number)}"
 
     def measures(self) -> Iterator[str]:
-        yield self.measure
+        if self.measure != ROUND:
+            yield self.measure
 
     def reason(self, values: RunValues) -> str:
-        last = values.last(self.measure)
+        last = values.round if self.measure == ROUND else values.last(self.measure)
         return str(self) if last is not None and COMPARED[self.sign](last, self.number) else ""
 
 
@@ -199,10 +202,11 @@ class _Parser:
 
     def _take(self, *words: str) -> str:
         """The next token, if it is one of the words; else an empty text."""
-        if (token := self._next) in words:
-            self._at += 1
-            return token
-        return ""
+        token = self._next if self._next in words else self._next.lower()
+        if token not in words:
+            return ""
+        self._at += 1
+        return token
 
     def _need(self, *words: str) -> None:
         if not self._take(*words):
@@ -228,7 +232,7 @@ class _Parser:
             return inside
         if self._take("no"):
             return self._no_gain()
-        measure = self._measure()
+        measure = self._take(ROUND) or self._measure()
         if not (sign := self._take(*COMPARED)):
             raise self._expected(f"one of {', '.join(COMPARED)} after {measure}")
         return Threshold(measure, sign, self._number())
@@ -251,7 +255,7 @@ class _Parser:
         return NoGain(int(rounds), measure, least)
 
     def _measure(self) -> str:
-        if not self._next.isidentifier() or self._next in WORDS:
+        if not self._next.isidentifier() or self._next.lower() in WORDS:
             raise self._expected("a measure, such as average_accuracy,")
         return self._take(self._next)
 

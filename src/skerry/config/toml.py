@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skerry.errors import ExperimentError
+from skerry.errors import ExperimentError, typed
 from skerry.files import refuse_special
 from skerry.plugins import fingerprint
 
@@ -28,7 +28,7 @@ def read_tables(path: str | Path) -> dict[str, Any]:
             encoding="utf-8-sig"
         )  # some editors begin with a mark
     except FileNotFoundError:
-        raise ExperimentError(f"no file {path}. Make one: skerry new > {path}") from None
+        raise ExperimentError(f"no file {path}. Make one: skerry new > {typed(path)}") from None
     except UnicodeDecodeError as error:
         raise ExperimentError(
             f"{path} is not UTF-8 text (at byte {error.start}). Save it as UTF-8."

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -59,6 +60,12 @@ class Weights:
                     "graph, else numbers from 0."
                 )
         missing = [name for name in names if name not in self.by_device]
+        if missing and DEFAULT in names and DEFAULT in self.by_device:
+            raise ModelError(
+                f"model.weights: '{DEFAULT}' in {self.source} may be for the device of this name, "
+                "or for all devices without weights of their own (got none for "
+                f"{quote_names(missing, 3)}). Give weights for every device."
+            )
         if missing and DEFAULT not in self.by_device:
             raise ModelError(
                 f"model.weights: {self.source} must have weights for every device, or '{DEFAULT}' "
@@ -85,29 +92,37 @@ def read_weights(path: str) -> Weights:
     digest, folder = weights_fingerprint(path), user_path(path)
     if not folder.is_dir():
         return Weights(path, digest, _read_file(path), path=path)
-    states = {unquote(file.stem): _read_file(str(file)) for file in _files_of(folder)}
+    files: dict[str, Path] = {}
+    for file in _files_of(folder):
+        if (other := files.setdefault(unquote(file.stem), file)) != file:
+            raise ModelError(
+                f"model.weights: {other} and {file} are both for device {unquote(file.stem)!r}. "
+                "Keep one."
+            )
+    states = {device: _read_file(str(file)) for device, file in files.items()}
     return Weights(path, digest, by_device=states, path=path)
 
 
 def weights_from(given: Any) -> Weights:
-    """The weights that were given from Python: a path, a state dict, or a mapping of device names
-    to either."""
+    """The weights that were given from Python: a path, a module, a state dict, or a mapping of
+    device names, or numbers, to any of these."""
     if isinstance(given, str | Path):
         return read_weights(str(given))
-    if not isinstance(given, Mapping) or not given or not all(isinstance(n, str) for n in given):
+    if common := _state_dict(given):
+        return Weights("weights", _digest({"": common}), common)
+    if not isinstance(given, Mapping) or not given or any(type(n) not in (str, int) for n in given):
         raise ModelError(
             "weights takes a state dict, a path, or a dict of device names to either (got "
             f"{type(given).__name__}). Give weights=module.state_dict()."
         )
-    if all(isinstance(value, Tensor) for value in given.values()):
-        common = _detached(given)
-        return Weights("weights", _digest({"": common}), common)
-    states = {}
+    states: dict[str, StateDict] = {}
     for device, value in given.items():
+        if str(device) in states:
+            raise ModelError(f"weights names device '{device}' twice. Keep one.")
         if isinstance(value, str | Path):
-            states[device] = _read_file(str(value))
-        elif isinstance(value, Mapping) and all(isinstance(t, Tensor) for t in value.values()):
-            states[device] = _detached(value)
+            states[str(device)] = _read_file(str(value))
+        elif (state := _state_dict(value)) is not None:
+            states[str(device)] = state
         else:
             raise ModelError(
                 f"weights[{device!r}] must be a state dict or the path of a {SUFFIX} file (got "
@@ -116,9 +131,18 @@ def weights_from(given: Any) -> Weights:
     return Weights("weights", _digest(states), by_device=states)
 
 
-def _detached(state: StateDict) -> dict[str, Tensor]:
-    """A copy, which training elsewhere does not change."""
-    return {name: tensor.detach().cpu().clone() for name, tensor in state.items()}
+def _state_dict(given: Any) -> dict[str, Tensor] | None:
+    """A copy of a state dict, or of that of a module, which training elsewhere does not change;
+    None for anything else."""
+    state = given.state_dict() if isinstance(given, nn.Module) else given
+    if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
+        return None
+    if not all(isinstance(value, Tensor | np.ndarray) for value in state.values()):
+        return None
+    try:
+        return {name: torch.as_tensor(v).detach().cpu().clone() for name, v in state.items()}
+    except (TypeError, ValueError):  # an array of text or objects
+        return None
 
 
 def _digest(states: Mapping[str, StateDict]) -> str:

@@ -23,6 +23,7 @@ from filelock import FileLock, Timeout
 
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
+from skerry.files import is_file
 
 CHECKPOINT_FOLDER = "checkpoints"
 HEARTBEAT_SECONDS = 1.0
@@ -199,6 +200,8 @@ def read_activity(db: sqlite3.Connection) -> Activity:
 
 def is_working(folder: Path, file: str = "skerry.sqlite") -> bool:
     """Whether a driver is at work in a folder. False also where its store cannot be read."""
+    if not is_file(folder / file):  # also a pipe, which may never answer
+        return False
     address = f"{(folder / file).absolute().as_uri()}?mode=ro"
     with suppress(sqlite3.Error), closing(sqlite3.connect(address, uri=True)) as db:
         return read_activity(db).working

@@ -69,15 +69,22 @@ class FinalModels:
                 raise SkerryError(_unknown("island", str(island), known))
             return self.X_nd[rows].mean(dim=0)
         if device == AVERAGE:
+            if AVERAGE in self.devices:
+                raise SkerryError(
+                    f"{AVERAGE!r} is the mean of all devices, and here also the name of a device. "
+                    "Rename the device; from Python, give its row, "
+                    f"{self.devices.index(AVERAGE)}, or take lane.models.mean(0)."
+                )
             return self.X_nd.mean(dim=0)
         if isinstance(device, str):
             if device not in self.devices:
                 raise SkerryError(_unknown("device", device, (AVERAGE, *self.devices)))
             return self.X_nd[self.devices.index(device)]
-        if isinstance(device, bool) or not 0 <= device < len(self.devices):
+        whole = hasattr(device, "__index__") and not isinstance(device, bool)
+        if not whole or not 0 <= device < len(self.devices):
             raise SkerryError(
-                f"a row must be between 0 and {len(self.devices) - 1} (got {device!r}). Name a "
-                f"device, or {AVERAGE!r}."
+                f"a row must be a whole number from 0 to {len(self.devices) - 1} (got {device!r}). "
+                f"Name a device, or {AVERAGE!r}."
             )
         return self.X_nd[device]
 

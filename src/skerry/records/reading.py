@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 
 from skerry.config.experiment import Experiment, Section
 from skerry.config.toml import current_names
-from skerry.errors import DamagedError, RecordsError, SkerryWarning, printable
+from skerry.errors import DamagedError, RecordsError, SkerryWarning, printable, typed
 from skerry.records import database
 from skerry.records.activity import Activity, read_activity
 from skerry.records.parts import (
@@ -298,7 +298,7 @@ class RecordedRuns:
         are = "1 run is" if len(fresh) == 1 else f"{len(fresh)} runs are"
         warnings.warn(
             f"{are} damaged in {self.path}, and left out: {', '.join(named)}. The others are kept, "
-            f"and the damaged can be computed again, after skerry store repair {self.place}",
+            f"and the damaged can be computed again, after skerry store repair {typed(self.place)}",
             SkerryWarning,
             stacklevel=4,
         )
@@ -309,7 +309,7 @@ class RecordedRuns:
     def _damaged(self, key: str, reason: object) -> DamagedError:
         return DamagedError(
             f"run {key} in {self.path} is damaged ({reason}). Forget the run to compute it again: "
-            f"skerry store forget {self.place} {key}",
+            f"skerry store forget {typed(self.place)} {key}",
             reason=str(reason),
         )
 

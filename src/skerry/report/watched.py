@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from skerry.config.measures import MEASURES
-from skerry.errors import RecordsError, SkerryError, unknown
+from skerry.errors import RecordsError, SkerryError, typed, unknown
 from skerry.records.activity import Activity
 from skerry.records.store import FILE, Store
 from skerry.report.snapshot import Snapshot, WatchedRun, take_snapshot
@@ -50,7 +50,7 @@ class WatchedFolder:
         if not self._runs and activity.plan is None and not activity.working:
             raise RecordsError(
                 f"no runs are recorded in {self.folder}, and no sweep is running there. Start "
-                f"one: skerry sweep FILE --out {self.folder}"
+                f"one: skerry sweep FILE --out {typed(self.folder)}"
             )
         rounds = activity.rounds or {}
         runs = [

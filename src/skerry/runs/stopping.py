@@ -160,7 +160,8 @@ def _reason(moment: Moment, lane: int, values: LaneValues) -> str:
     with registry.users_own(stopping.KIND, text):
         rule = bind(stopping.KIND, registry.resolve(stopping.KIND, text))
         found = rule(values, context=measure_context(moment, lane))
-    return _as_reason(found, f"{stopping.KIND} '{text}'")
+    name = text.rpartition(":")[2].partition("@")[0]
+    return _as_reason(found, f"{stopping.KIND} '{text}'", name)
 
 
 def check_measured(text: str, values: LaneValues) -> None:
@@ -176,10 +177,11 @@ def check_measured(text: str, values: LaneValues) -> None:
             )
 
 
-def _as_reason(found: Any, what: str) -> str:
-    """The reason that a user's function gives; empty if the run goes on."""
+def _as_reason(found: Any, what: str, name: str = "") -> str:
+    """The reason that a user's function gives; empty if the run goes on. `name` is short for
+    `what`."""
     if found is None or isinstance(found, bool | np.bool_):
-        return f"{what} returned True" if found else ""
+        return f"{name or what} returned True" if found else ""
     if isinstance(found, str):
         return printable(found)[:LONGEST]
     raise SkerryError(

@@ -23,7 +23,7 @@ from skerry.config.measures import MEASURES, shown
 from skerry.config.section import AtLeastOne, Takes, default
 from skerry.config.toml import apply_settings, read_settings, read_tables
 from skerry.config.toml import show_value as as_typed
-from skerry.errors import ExperimentError, SkerryError, did_you_mean, unknown
+from skerry.errors import ExperimentError, SkerryError, did_you_mean, typed, unknown
 from skerry.runs.axes import (
     COMPARE,
     SEEDS,
@@ -155,7 +155,8 @@ class Sweep(Section):
         table = read_tables(path)
         if "sweep" not in table:
             raise ExperimentError(
-                f"{path} has no [sweep], so it is one experiment. Run it with: skerry run {path}"
+                f"{path} has no [sweep], so it is one experiment. Run it with: skerry run "
+                f"{typed(path)}"
             )
         return cls.parse(table, settings)
 

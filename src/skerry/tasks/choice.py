@@ -21,6 +21,7 @@ from skerry.tasks.task import Function, LearningTask
 TASKS: dict[str, type[LearningTask]] = {
     task.name: task for task in (Classification, Regression, Tokens)
 }
+LARGEST_WITH_HALVES = 2**23
 NEEDS: dict[str, tuple[tuple[TargetKind, ...], str]] = {
     "classification": (("labels",), "whole labels, one for each sample"),
     "regression": (("numbers", "labels"), "numbers, one or one row for each sample"),
@@ -37,7 +38,10 @@ def choose_task(section: Task, dataset: Dataset, seed: int) -> LearningTask:
     name: str = section.name
     if name == "auto":
         name = DEFAULT_TASK[dataset.targets]
-        if dataset.targets == "numbers" and (dataset.y_train == dataset.y_train.round()).all():
+        y = dataset.y_train
+        # In float32, larger numbers have no fractions.
+        may_be_labels = dataset.targets == "numbers" and float(abs(y).max()) < LARGEST_WITH_HALVES
+        if may_be_labels and (y == y.round()).all():
             raise DataError(
                 f"y_train of {dataset.name} holds whole numbers as {dataset.y_train.dtype}, which "
                 "may be labels or amounts. If they are amounts, set task.name = "

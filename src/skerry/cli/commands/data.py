@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from skerry.errors import typed
+
 app = typer.Typer(
     help="List and fetch data sets; convert availability traces.", no_args_is_help=True
 )
@@ -67,5 +69,6 @@ def data_trace(
         f"awake {made.awake_share:.0%} of the time."
     )
     typer.echo(
-        f"Use it: skerry run --set availability.awake={out} --set network.devices={made.devices}"
+        f"Use it: skerry run --set {typed(f'availability.awake={out}')} --set "
+        f"network.devices={made.devices}"
     )

@@ -7,8 +7,8 @@ import typer
 
 from skerry.cli.commands import options
 from skerry.cli.commands.options import option
-from skerry.errors import SkerryError, printable, writing
-from skerry.files import replacing
+from skerry.errors import SkerryError, printable, typed, writing
+from skerry.files import exists, replacing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,6 +48,11 @@ def export_command(
         raise SkerryError("--all writes every device. Leave --device and --island out.")
     options.find_plug_ins()
     folder, key = _folder_and_key(run)
+    if not exists(folder):
+        raise SkerryError(
+            "RUN must be a folder with runs, DIR#KEY, or the start of a key in the folder runs "
+            f"(got '{printable(run)}', and there is no folder {folder})."
+        )
     lane = find_run(folder, key)
     shown = printable(lane.key)
     if not models_file(folder, lane.key).exists():
@@ -57,8 +62,10 @@ def export_command(
     about = {"format": "pt", "run": lane.key, "label": lane.label}
     if not every:
         state = models.state_dict(device, island)
-        _write(out, state, {**about, "device": device})
-        typer.echo(f"Wrote {len(state)} tensors of run {shown} ({device}) to {out}.")
+        whose = {"device": device} if island is None else {"device": device, "island": island}
+        _write(out, state, {**about, **whose})
+        which = device if island is None else f"{device} of island {island}"
+        typer.echo(f"Wrote {len(state)} tensors of run {shown} ({printable(which)}) to {out}.")
         return
     from skerry.models.weights import file_name
 
@@ -66,7 +73,7 @@ def export_command(
         _write(out / file_name(name), models.state_dict(row), {**about, "device": name})
     typer.echo(
         f"Wrote the models of {len(models.devices)} devices of run {shown} to {out}. To start "
-        f"from them: --set model.weights={out}"
+        f"from them: --set {typed(f'model.weights={out}')}"
     )
 
 

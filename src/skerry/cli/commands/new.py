@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skerry.cli.commands.options import option
-from skerry.errors import SkerryError, unknown, writing
+from skerry.errors import SkerryError, typed, unknown, writing
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -81,4 +81,4 @@ def _copy(name: str, folder: Path) -> None:
             (folder / one).write_text(words, encoding="utf-8")
     command = "sweep" if "\n[sweep" in text else "run"
     wrote = ", ".join(str(folder / one) for one in content)
-    typer.echo(f"Wrote {wrote}. Run it: skerry {command} {folder / name}.toml")
+    typer.echo(f"Wrote {wrote}. Run it: skerry {command} {typed(folder / f'{name}.toml')}")

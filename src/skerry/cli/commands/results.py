@@ -133,7 +133,8 @@ def _cell_view(folder: Path, measure: str | None, **options: Any) -> _View:
         "against": answers.against,
         "level": answers.level,
     }
-    footer = {"summary": screen.results_summary(answers), "notes": screen.results_notes(answers)}
+    notes = screen.results_notes(answers, folder)
+    footer = {"summary": screen.results_summary(answers), "notes": notes}
     return _View(answers.frame(), screen.results_sheets(answers), header, footer)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from skerry.cli.commands import options
-from skerry.errors import SkerryError, printable
+from skerry.errors import SkerryError, printable, typed
 from skerry.plugins import registry
 
 DEFAULT_COMPARE = "s2s,s2a,blend"
@@ -117,12 +117,15 @@ def run_command(
     except OSError as error:
         raise SkerryError(
             f"cannot write the pictures to {out} ({error.strerror}). The results are recorded: "
-            f"skerry show {out}"
+            f"skerry show {typed(out)}"
         ) from error
     options.print_reused(display.reused, out)
     typer.echo(f"Pictures: {', '.join(map(str, files))}. Records: {out}/skerry.sqlite.")
     by_device = results[0].experiment.data.split == "given"
-    suggestion = f"results {out} --devices" if by_device else "run --set data.intra=dirichlet"
+    same = f"run {typed(file)}" if file else "run"
+    suggestion = (
+        f"results {typed(out)} --devices" if by_device else f"{same} --set data.intra=dirichlet"
+    )
     typer.echo(
         f"Try next: skerry {suggestion}    "
         "or your own: skerry new > mine.toml && skerry run mine.toml"
@@ -139,7 +142,7 @@ def schema_command() -> None:
 def show_command(folder: options.Folder = Path("runs"), as_json: options.AsJson = False) -> None:
     """Print the recorded runs of a folder, a table for each study."""
     from skerry.analysis.results import read_studies
-    from skerry.report.screens.run import list_keys, print_run
+    from skerry.report.screens.run import list_keys, print_run, tell_studies_apart
 
     studies = read_studies(folder)
     if as_json:
@@ -147,8 +150,8 @@ def show_command(folder: options.Folder = Path("runs"), as_json: options.AsJson 
         return
     if not studies:
         typer.echo(f"No runs are recorded in {folder}.")
-    for results in studies:
-        print_run(results)
+    for results, apart in zip(studies, tell_studies_apart(studies), strict=True):
+        print_run(results, apart)
         typer.echo(list_keys(results))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from skerry.cli.commands.options import Folder
-from skerry.errors import RecordsError, printable, unknown
+from skerry.errors import RecordsError, printable, typed, unknown
 from skerry.report.text import plural
 
 app = typer.Typer(
@@ -36,7 +36,7 @@ def store_verify(folder: Folder = Path("runs")) -> None:
     intact = max(0, found.runs - damaged)
     typer.echo(f"{plural(found.runs, 'run')} in {found.path}: {intact} intact, {damaged} damaged.")
     if damaged or found.models:
-        typer.echo(f"To keep the intact runs: skerry store repair {folder}")
+        typer.echo(f"To keep the intact runs: skerry store repair {typed(folder)}")
         raise typer.Exit(1)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from skerry.cli.commands import options
+from skerry.errors import typed
 
 
 def sweep_command(
@@ -89,7 +90,7 @@ def sweep_command(
         print_sweep(asked, results)
         options.print_reused(display.reused, out)
         typer.echo(f"Records: {out}/skerry.sqlite.")
-        typer.echo(f"Next: skerry results {out}    or every study: skerry show {out}")
+        typer.echo(f"Next: skerry results {typed(out)}    or every study: skerry show {typed(out)}")
     failed = [lane for lane in results if lane.status == "failed"]
     if failed:
         typer.echo(

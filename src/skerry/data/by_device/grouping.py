@@ -302,9 +302,11 @@ def _check_finite(
         with np.errstate(over="ignore"):
             bad = np.argwhere(~np.isfinite(block.astype(np.float32, copy=False)))
         if bad.size:
+            value = block[tuple(bad[0])]
+            why = "too large for float32" if np.isfinite(value) else "not finite"
             raise DataError(
-                f"{_owner(device_of[start + bad[0, 0]], devices)} has a {part} that is not finite "
-                f"({block[tuple(bad[0])]} at position {bad[0, 1]}). Fill or drop it."
+                f"{_owner(device_of[start + bad[0, 0]], devices)} has a {part} that is {why} "
+                f"({value} at position {bad[0, 1]}). Fill or drop it."
             )
 
 
@@ -317,13 +319,23 @@ def _check_x(values: ArrayLike, source: str) -> Array:
             f"{source} must have samples in rows, as an array of at least two dimensions (got "
             f"shape {x.shape}). A single feature is a column: x.reshape(-1, 1)"
         )
-    return x.astype(np.float32) if x.dtype.kind == "f" and x.dtype != np.float32 else x
+    if x.dtype.kind != "f" or x.dtype == np.float32:
+        return x
+    with np.errstate(over="ignore"):
+        single = x.astype(np.float32)
+    if (infinite := np.isinf(single)).any() and (large := x[infinite & np.isfinite(x)]).size:
+        raise DataError(
+            f"{source} has the number {large[0]:g} among its samples, which is too large for "
+            "float32 (at most 3.4e38). Rescale or drop it."
+        )
+    return single
 
 
 def _check_y(values: ArrayLike, source: str) -> Array:
     y = as_array(f"the labels of {source}", values)
     if y.dtype.kind == "O" and all(isinstance(label, str) for label in y.flat):
         y = y.astype(str)
+    y = y.astype(np.int64) if y.dtype.kind == "b" else y
     if y.dtype.kind not in "uifU" or not y.ndim:
         raise DataError(f"{source} must have labels that are numbers or text (got {_describe(y)}).")
     return y

@@ -30,6 +30,9 @@ ENDINGS = (".npz", ".parquet", ".csv")
 LABELS = ("y", "label")
 NOT_FEATURES = ("device", "split", "island")
 """Columns that are neither features nor labels."""
+NO_VALUE = ("na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?", "-")
+"""Words for a missing number, in small letters."""
+LARGEST_WHOLE = 2**63
 COMMON_TESTS = "test"
 """Name of the file in a folder whose test samples all devices are scored on."""
 BLOCK_ROWS = 2**16
@@ -120,6 +123,8 @@ def _file_rows(file: Path, how_to_write: str, features: list[str]) -> Iterator[D
         yield from _npz_rows(file, how_to_write)
     elif ending in ENDINGS:
         for frame in _read_frames(file):
+            if frame.empty:
+                raise DataError(f"{file} has a header, but no rows. Add samples, or delete it.")
             columns = _feature_columns(file, frame)
             features += [] if features else columns
             _check_columns(file, columns, features)
@@ -293,12 +298,36 @@ def _frame_rows(file: Path, frame: "pd.DataFrame", features: list[str]) -> Devic
     if y.isna().any():
         row = int(np.flatnonzero(y.isna())[0])
         raise DataError(f"{file}: {_row(frame, row)} has no label.")
+    _check_label_texts(file, frame, y)
     columns = {
         name: frame[name].fillna("").astype(str).to_numpy(str)
         for name in NOT_FEATURES
         if name in frame
     }
     return _rows(file, _feature_matrix(file, frame, features), y.to_numpy(), columns)
+
+
+def _check_label_texts(file: Path, frame: "pd.DataFrame", y: "pd.Series[Any]") -> None:
+    """Raise DataError if numbers were read as text because of a few cells: a regression would
+    become a classification, or get another class."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(y) or not all(isinstance(cell, str | int) for cell in y):
+        return
+    numbers = pd.to_numeric(y, errors="coerce").astype(float)
+    others = y[numbers.isna()]
+    if len(others) and 2 * len(others) < len(y) and others.str.lower().isin(NO_VALUE).all():
+        row = int(np.flatnonzero(numbers.isna())[0])
+        raise DataError(
+            f"{file}: {y.name} is numeric except {y.iloc[row]!r} in {_row(frame, row)}. Drop or "
+            "fill such rows; for classes with names, name all of them by words."
+        )
+    huge = np.flatnonzero(numbers.abs() >= LARGEST_WHOLE)
+    if huge.size and not len(others) and file.suffix.lower() == ".csv":
+        raise DataError(
+            f"{file}: {y.name} must hold whole numbers below 2**63 (got {y.iloc[huge[0]]} in "
+            f"{_row(frame, int(huge[0]))}). For a regression, write real numbers, such as 1.5e20."
+        )
 
 
 def _feature_matrix(file: Path, frame: "pd.DataFrame", features: list[str]) -> Array:
@@ -320,7 +349,7 @@ def _feature_matrix(file: Path, frame: "pd.DataFrame", features: list[str]) -> A
                 f"{file}: column '{name}' must hold numbers (got {column.iloc[row]!r:.60} in "
                 f"{_row(frame, row)})."
             )
-    return frame[features].to_numpy(np.float32)
+    return frame[features].to_numpy(np.float64)
 
 
 def _row(frame: "pd.DataFrame", row: int) -> str:

@@ -168,7 +168,7 @@ def _as_inputs(name: str, values: ArrayLike) -> Array:
 def _as_targets(name: str, values: ArrayLike) -> Array:
     """Targets as they are stored: whole numbers as int64, all others as float32."""
     y = as_array(name, values)
-    if y.dtype.kind not in "uif":
+    if y.dtype.kind not in "buif":
         raise DataError(
             f"{name} must hold whole numbers, or for a regression floating-point ones (got dtype "
             f"{y.dtype}). Number labels from 0 on: np.unique({name}, return_inverse=True)[1]"

@@ -9,7 +9,7 @@ from skerry.analysis.cells import sort_key
 from skerry.analysis.statistics import Array
 from skerry.config.labels import beta_of
 from skerry.config.measures import traits
-from skerry.errors import SkerryError, unknown
+from skerry.errors import SkerryError, typed, unknown
 from skerry.report.figures import panels
 from skerry.report.style import MISSING, OTHERS, colours, safe_text, text_colour
 
@@ -48,7 +48,7 @@ def gap_heat_map(
     if compared.empty:
         raise SkerryError(
             f"{label} and {against} have no cell and seed in common, so there is no gap. Run both "
-            f"with the same settings: skerry run --compare {label},{against}"
+            f"with the same settings: skerry run --compare {typed(f'{label},{against}')}"
         )
     across = _ordered(frame[columns])
     down: list[Any] = _ordered(frame[rows]) if rows else [None]

@@ -9,7 +9,7 @@ from skerry.analysis.cells import Cell, Cells, ComparedCells
 from skerry.analysis.run_table import RunTable
 from skerry.config.fields import GRAPH_FILES
 from skerry.config.measures import shown
-from skerry.errors import SkerryError, argument
+from skerry.errors import SkerryError, argument, typed
 from skerry.report.figure_kinds import DrawnFigure, FigureRequest
 from skerry.report.figures import panels
 from skerry.report.figures.final_values import front, sensitivity
@@ -176,7 +176,7 @@ def _pair(request: FigureRequest, cells: Cells) -> tuple[str, str]:
     if len(cells.labels) < 2:
         raise SkerryError(
             f"a gap needs two primitives (got {', '.join(cells.labels)} alone). Run another one: "
-            f"skerry run --compare s2s,s2a --out {request.folder}"
+            f"skerry run --compare s2s,s2a --out {typed(request.folder)}"
         )
     if request.compare:
         return cells.label(request.compare[0]), cells.label(request.compare[1])
@@ -194,7 +194,7 @@ def _map_axes(request: FigureRequest, cells: Cells) -> tuple[str | None, str]:
     if request.columns is None and not free:
         raise SkerryError(
             "a gap map needs a field that varies between the runs (got none). Print the one gap: "
-            f"skerry results {request.folder}"
+            f"skerry results {typed(request.folder)}"
         )
     columns = cells.field(request.columns) if request.columns is not None else free.pop(0)
     if request.rows is not None:

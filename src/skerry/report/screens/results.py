@@ -10,6 +10,7 @@ from skerry.analysis.device_results import DeviceResults, tenths
 from skerry.analysis.names import format_value, short_names
 from skerry.analysis.run_table import format_statuses
 from skerry.analysis.statistics import Estimate
+from skerry.errors import typed
 from skerry.report import text
 from skerry.report.text import Sheet, plural
 
@@ -86,8 +87,9 @@ def results_summary(compared: ComparedCells) -> list[str]:
     return [*(_tally(compared, label) for label in compared.others), *_pairing(compared)]
 
 
-def results_notes(compared: ComparedCells) -> list[str]:
+def results_notes(compared: ComparedCells, folder: object) -> list[str]:
     """Sentences on what the tables leave out, and why."""
+    folder = typed(folder)
     cells, found = compared.cells, []
     left_out = {status: n for status, n in cells.statuses.items() if status != "finished"}
     if left_out:
@@ -101,12 +103,12 @@ def results_notes(compared: ComparedCells) -> list[str]:
     if compared.seeds == 1:
         found.append(
             "There is only one seed, so there are no intervals and no tests. Run more seeds: "
-            "skerry run --seeds 5"
+            f"skerry run --seeds 5 --out {folder}"
         )
     if len(cells.labels) == 1:
         found.append(
             f"Only {compared.against} was run, so nothing is compared. Run other primitives too: "
-            "skerry run --compare s2s,s2a"
+            f"skerry run --compare s2s,s2a --out {folder}"
         )
     elif left := len(cells.readings.keys() - {cell for cell, _ in compared.comparisons}):
         found.append(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from skerry.analysis.compare import BestLabel, find_best_label
+from skerry.analysis.names import fields_of_runs, tell_apart
 from skerry.analysis.results import Results
 from skerry.analysis.run_table import describe_stopped
 from skerry.analysis.statistics import Estimate, estimate
@@ -52,15 +53,53 @@ LEADER_MEASURES = {
 """The measures for which the best primitive is named, and what they describe."""
 
 
-def print_run(results: Results) -> None:
-    """Print a study: a description, its table, and who leads."""
+def tell_studies_apart(studies: Sequence[Results]) -> list[str]:
+    """For each study, the end of its heading, by which it differs from studies with the same one:
+    ` · stop no gain in 3 rounds`."""
+    runs = [results[0].run for results in studies]
+    fields = fields_of_runs(run for run in runs if run)
+    headings = [_heading(results) for results in studies]
+    ends = [""] * len(studies)
+    for heading in set(headings):
+        same = [i for i, one in enumerate(headings) if one == heading]
+        told = tell_apart([fields[run.key] if (run := runs[i]) else {} for i in same])
+        for i, end in zip(same, told, strict=True):
+            ends[i] = end
+    return ends
+
+
+def _heading(results: Results) -> tuple[str, str]:
+    """The name of a study, and what it is about."""
+    first = results[0].experiment
+    task = describe_task(first, {name for lane in results for name in lane.final})
+    return first.name, task + describe_results(results)
+
+
+def describe_unfinished(results: Results) -> list[str]:
+    """Sentences on runs that are not finished: how far they are."""
+    found = []
+    for status, word in (("running", "unfinished"), ("failed", "failed")):
+        lanes = [lane for lane in results if lane.status == status]
+        done = sorted(lane.run.rounds_done for lane in lanes if lane.run)
+        if done:
+            at = f"{done[0]:,}" if done[0] == done[-1] else f"{done[0]:,} to {done[-1]:,}"
+            rounds = f"{lanes[0].experiment.rounds:,}"
+            found.append(f"{text.plural(len(lanes), 'run')} {word}: at round {at} of {rounds}.")
+    return found
+
+
+def print_run(results: Results, apart: str = "") -> None:
+    """Print a study: a description, which `apart` ends, its table, and who leads."""
     from rich.markup import escape
 
-    first = results[0].experiment
     console = text.console()
-    task = describe_task(first, {name for lane in results for name in lane.final})
-    name, study = escape(first.name), escape(task + describe_results(results))
-    console.print(f"[bold]{name}[/]: {study}")
+    name, study = map(escape, _heading(results))
+    console.print(f"[bold]{name}[/]: {study}{escape(printable(apart))}")
+    for line in describe_unfinished(results):
+        console.print(line, markup=False)
+    if not any(lane.final for lane in results):
+        console.print("No values are recorded yet.")
+        return
     console.print(summary_table(results))
     stopped = describe_stopped(lane.run for lane in results if lane.run)
     for line in [*describe_leaders(results), *([stopped] if stopped else [])]:

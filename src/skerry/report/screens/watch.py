@@ -8,7 +8,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from skerry.analysis.names import format_value, short_names
-from skerry.errors import printable
+from skerry.errors import printable, typed
 from skerry.report.snapshot import Best, Message, Snapshot
 from skerry.report.text import duration, empty_table, plural, plus_minus
 from skerry.report.watched import WatchedFolder
@@ -105,7 +105,7 @@ def verdict(snapshot: Snapshot) -> str:
         return "The sweep is running. Ctrl-C ends this view, not the sweep."
     if snapshot.state == "done":
         failed = f" {plural(snapshot.failed, 'run')} failed." if snapshot.failed else ""
-        return f"Done.{failed} Look closer: skerry results {printable(snapshot.folder)}"
+        return f"Done.{failed} Look closer: skerry results {typed(snapshot.folder)}"
     waiting = snapshot.running + (snapshot.to_do or 0)
     left = plural(waiting, "run is", "runs are")
     return f"The sweep has stopped, and {left} left. The same command resumes it."

@@ -7,7 +7,7 @@ from typing import Any
 
 from skerry.analysis.statistics import Estimate
 from skerry.config import labels
-from skerry.errors import RecordsError
+from skerry.errors import RecordsError, typed
 from skerry.report.page.blocks import Block, PageSection, bullets, note, table, text
 from skerry.report.page.report_data import ReportData
 from skerry.report.text import plus_minus
@@ -60,7 +60,7 @@ def advice_section(data: ReportData) -> PageSection | None:
 def _unreadable(file: Path) -> RecordsError:
     return RecordsError(
         f"{file} cannot be read as advice. Delete it, or make it again: skerry advise --out "
-        f"{file.parent}"
+        f"{typed(file.parent)}"
     )
 
 
