@@ -73,6 +73,11 @@ ROWS = [
     ),
     sets("half a reference", "model.name=mine:", "model 'mine:' must read package.module:name."),
     sets(
+        "a called reference",
+        "server.primitive=good_plugins:half_a_blend()",
+        "'good_plugins:half_a_blend()' must read package.module:name.",
+    ),
+    sets(
         "no such module",
         "model.name=nope.models:net",
         "model 'nope.models:net' cannot be imported (ModuleNotFoundError: No module named 'nope'). "

@@ -416,6 +416,18 @@ def test_a_value_that_is_set_after_the_import_is_refused(write, small, tmp_path)
     assert skerry.run(experiment)[0].status == "finished"
 
 
+def test_workers_do_not_import_an_edited_file_again(write, small, tmp_path):
+    """They would compute with its new text, under the key of the text that was imported."""
+    text = "def half(X, sampled, delivered):\n    X.lerp_(delivered, {})\n    return len(X)\n"
+    write(mine_fp=text.format(0.9))
+    experiment = small("rounds=1", "server.primitive=mine_fp:half")
+    experiment.key()
+    (tmp_path / "mine_fp.py").write_text(text.format(0.1))
+    with pytest.raises(SkerryError, match=r"mine_fp.py was edited .* workers import it again"):
+        skerry.run(experiment, workers=2)
+    assert skerry.run(experiment)[0].status == "finished"
+
+
 def test_a_module_without_a_file_goes_by_its_content(monkeypatch):
     """A function of it has no source that could be compared by name."""
     made = type(sys)("made_up_fp")

@@ -38,12 +38,12 @@ def function_name(function: Function) -> str:
     return name
 
 
-def refuse_changed(names: Iterable[str]) -> None:
+def refuse_changed(names: Iterable[str], imported_again: bool = False) -> None:
     """Raise SkerryError if a user's own code is no longer what its name or file says, so that its
     runs would be recorded under the key of another one."""
     for name in dict.fromkeys(names):
         if name not in FUNCTIONS:
-            refuse_changed_module(name.partition(":")[0])
+            refuse_changed_module(name.partition(":")[0], imported_again)
             continue
         own, _, digits = name.removeprefix(PREFIX).rpartition("@")
         if fingerprint_function(FUNCTIONS[name]) != digits:

@@ -239,7 +239,8 @@ def resolve(kind: str, name: str) -> Any:
             f"{kind} '{name}' is not in the experiment: it is given from Python. Call "
             f"skerry.run(..., {GIVEN_AS[kind]}=...), or name a {kind}: {', '.join(KINDS[kind])}."
         )
-    return _load(kind, KINDS[kind][name] if is_builtin(kind, name) else name)
+    declared = KINDS[kind][name].partition("(")[0] if is_builtin(kind, name) else name
+    return _load(kind, declared)
 
 
 def build(kind: str, name: str, options: Mapping[str, Any], base: type[V]) -> V:
@@ -352,7 +353,7 @@ def _load(kind: str, reference: str) -> Any:
             f"{kind} '{reference}' was the function {own} (source {source}), given from Python: no "
             f"text holds it. Define it again and give the function itself, or name another {kind}."
         )
-    module_name, _, attribute = reference.partition("(")[0].partition(":")
+    module_name, _, attribute = reference.partition(":")
     if not all(part.isidentifier() for part in (*module_name.split("."), attribute)):
         raise SkerryError(f"{kind} '{reference}' must read package.module:name.")
     try:

@@ -16,6 +16,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import spec_from_file_location
 from pathlib import Path, PurePath
 
+from skerry.errors import SkerryError
 from skerry.plugins.loaded import refuse_other_code, refuse_other_values
 
 DIGITS = 16
@@ -53,13 +54,19 @@ def source_hash(module: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
-def refuse_changed_module(module: str) -> None:
+def refuse_changed_module(module: str, imported_again: bool = False) -> None:
     """Raise SkerryError if a module, or one of the user's own that it imports, is not what its file
-    said when it was first read."""
+    said when it was first read; if workers import it again, what the file says now counts, too."""
     for name, source in _reached(module, own) if (own := _source(module)) else ():
         if is_own(name):
             refuse_other_code(name, source.text)
             refuse_other_values(name, source.text)
+            file = Path(source.spec.origin or "")
+            if imported_again and file.is_file() and file.read_bytes() != source.text:
+                raise SkerryError(
+                    f"{file.name} was edited after it was imported, and workers import it again. "
+                    "Restart Python, or reload the module."
+                )
 
 
 def is_own(module: str | None) -> bool:

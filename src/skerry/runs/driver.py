@@ -47,6 +47,7 @@ from skerry.runs.executors.executor import (
     rehearse_plugins,
     split_lanes,
 )
+from skerry.runs.executors.here import Here
 from skerry.runs.materials import with_sizes
 from skerry.runs.memory import explain_memory_errors
 from skerry.runs.process import DETERMINISTIC_LANES, was_deterministic
@@ -130,7 +131,7 @@ class Driver:
         after every event while runs are left: when it is true, unfinished runs are removed and
         StoppedError is raised."""
         own = {name for one in experiments for _, name in one.users_own()} - self._checked
-        refuse_changed(own)
+        refuse_changed(own, imported_again=not isinstance(self._executor, Here))
         self._checked |= own
         experiments = with_sizes(experiments)
         groups = group_by_world(experiments)
