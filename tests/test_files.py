@@ -93,3 +93,7 @@ def test_special_files_are_never_replaced(tmp_path):
             replace_file(path, b"content")
         assert path.lstat().st_mode == before
     assert [*tmp_path.iterdir()] == [pipe]
+    old = pipe.rename(tmp_path / "old.partial")
+    os.utime(old, (0, 0))
+    remove_leftovers(tmp_path)  # does not wait for the pipe
+    assert old.exists()

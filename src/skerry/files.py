@@ -131,7 +131,7 @@ def remove_leftovers(folder: Path, name: str | None = None) -> None:
 def _is_left_over(partial: Path) -> bool:
     try:
         age = time.time() - partial.stat().st_mtime
-        if age < GRACE_SECONDS:
+        if age < GRACE_SECONDS or not exists(partial):  # opening a pipe may never end
             return False
         descriptor = os.open(partial, os.O_RDONLY)
     except OSError:  # gone by now, or not ours to look at
