@@ -77,9 +77,9 @@ def test_evaluations_are_timed_where_devices_differ(monkeypatch) -> None:
     alike: list[bool] = []
     score = DeviceScorer.score
 
-    def seen(self, models, **given):
-        alike.append(given["alike"])
-        return score(self, models, **given)
+    def seen(self, models, are_alike=False):
+        alike.append(are_alike)
+        return score(self, models, are_alike)
 
     monkeypatch.setattr(DeviceScorer, "score", seen)
     base = for_pilot(Question(), small("rounds=40"), Budget(ONE_EACH, 12, 0, 0, 40), MENU)

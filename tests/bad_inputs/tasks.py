@@ -87,7 +87,7 @@ ROWS = [
         "loss that is a vector",
         "task.name=regression task.loss=task_plugins:vector",
         "loss 'task_plugins:vector' must give a torch tensor with one number, the mean over the "
-        "minibatch (got shape (2, 1)). End it with .mean(), without .item().",
+        "minibatch (got shape (16, 1)). End it with .mean(), without .item().",
     ),
     sets(
         "loss that raises",

@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from skerry.errors import DamagedError, RecordsError
-from skerry.files import PARTIAL, SPECIAL, being_written, is_file
+from skerry.files import PARTIAL, SPECIAL, being_written, exists
 
 if TYPE_CHECKING:
     from torch import Tensor, device
@@ -91,7 +91,7 @@ def load_checkpoint(
     from safetensors import SafetensorError, safe_open
 
     try:
-        if Path(path).exists() and not is_file(Path(path)):  # reading a pipe would never end
+        if Path(path).exists() and not exists(Path(path)):  # reading a pipe would never end
             raise ValueError(SPECIAL)
         with safe_open(path, framework="pt", device="cpu") as file:
             notes = file.metadata() or {}
