@@ -96,8 +96,8 @@ def _try(kind: str, name: str, function: Function, outputs: Tensor, y: Tensor) -
     if not isinstance(value, Tensor) or value.shape != ():
         got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
         raise ModelError(
-            f"{kind} '{name}' must give a torch tensor with one number, the mean over the minibatch "
-            f"(got {got}). End it with .mean(), without .item()."
+            f"{kind} '{name}' must give a torch tensor with one number, the mean over the "
+            f"minibatch (got {got}). End it with .mean(), without .item()."
         )
     if value.is_complex() or (kind == "loss" and not value.isfinite()):
         raise ModelError(
