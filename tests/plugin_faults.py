@@ -517,6 +517,16 @@ def _first_lane(X, *rest, **more):
     )
 
 
+def _all_the_first(X, *rest, **more):
+    X = getattr(X, "X_nld", X)
+    X.copy_(X[..., :1, :].expand_as(X).clone())
+
+
+def _scaled_by_lane(X, *rest, **more):
+    X = getattr(X, "X_nld", X)
+    X.mul_(1 + 0.1 * torch.arange(X.shape[-2])[:, None])
+
+
 def _chunk_mean(lanes, *rest, **more):
     lanes.X_nld.add_(0.2 * lanes.X_nld.mean(dim=0))
 
@@ -530,7 +540,13 @@ def _chunk_draws(lanes, *rest, **more):
     lanes.X_nld.add_(torch.from_numpy(0.3 * draws).float())
 
 
-LANES = {"mean of lanes": _neighbour, "number of lanes": _sum_of_lanes, "other lane": _first_lane}
+LANES = {
+    "mean of lanes": _neighbour,
+    "number of lanes": _sum_of_lanes,
+    "other lane": _first_lane,
+    "all lanes the first": _all_the_first,
+    "scaled by lane": _scaled_by_lane,
+}
 CHUNKS = {
     "mean of chunk": _chunk_mean,
     "size of chunk": _chunk_size,
@@ -805,6 +821,12 @@ FEWER = [
 ]
 
 
+def _mixes(times):
+    return lambda hook: lambda self, lanes, mix: [hook(self, lanes, mix) for _ in range(times)]
+
+
+MIXINGS = [Fault(f"mixes {times} times", _mixes(times), True) for times in (0, 2)]
+
 DISCRETE = (
     "topology", "inter partition", "intra partition", "sampling", "selection", "sampled schedule",
     "period schedule",
@@ -843,6 +865,10 @@ def faults_of(name: str, hook: str) -> list[Fault]:
         found.append(Fault(name, wrap(_of_arrays(leak)), True))
     if hook in ("", "aggregate") and kind.control in (primitive, Momentum):
         found += FEWER
+    if hook == "mix":
+        found += MIXINGS
+    if hook == "indices":
+        found.append(Fault("others' samples", _result(lambda found: found[::-1].copy()), True))
     if not hook:
         found += SIGNATURES
     return found
