@@ -83,7 +83,8 @@ class Objective:
 
 def lanes_of(world, L, selection="uniform"):
     """K x H x topology x primitive, at the largest certified stepsize and at a fifth of it."""
-    grid = product((2, 6, 12), (1, 4), ("ring", "complete"), PRIMITIVES, (1, 5))
+    most = len(world.sizes) * min(world.sizes) if selection == "one_each" else world.n
+    grid = product((2, 6, most), (1, 4), ("ring", "complete"), PRIMITIVES, (1, 5))
     if len(world.sizes) == world.n:
         grid = (cell for cell in grid if cell[2] == "ring")
     return [
