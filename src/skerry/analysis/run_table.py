@@ -84,7 +84,7 @@ class RunTable:
         return cls(tuple(store.sound_runs()), _StoredHistories(store), store.path).numbered()
 
     def numbered(self) -> "RunTable":
-        """The same table, in which runs with equal fields are placed in separate studies instead of
+        """A copy of the table in which runs with equal fields are placed in separate studies instead of
         being refused. Such runs differ in data or a model given from Python."""
         times = Counter[Cell]()
         fields = {}
@@ -387,7 +387,7 @@ def _positions(table: RunTable) -> dict[Cell, Positions]:
 
 
 def _difference(one: Run, other: Run) -> str:
-    """What differs between two runs whose experiments have the same text."""
+    """The differences between two runs whose experiments have the same text."""
     both = one.materials.keys() | other.materials.keys()
     found = sorted(n for n in both if one.materials.get(n) != other.materials.get(n))
     if found:

@@ -168,7 +168,7 @@ class Fleet:
         return W
 
     def _kept(self, name: str, key: Any, make: Callable[[], T]) -> T:
-        """What was made for this round, of which the latest is kept."""
+        """A value that is made once for a round; only the latest is kept."""
         if name not in self._latest or self._latest[name][0] != key:
             self._latest[name] = key, make()
         found: T = self._latest[name][1]

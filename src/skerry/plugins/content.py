@@ -142,7 +142,7 @@ class _Walk:
             yield source_hash(module.__name__)
 
     def _outside(self, value: Any) -> str | None:
-        """What stands for a function or class of another module: its name, and the module's source
+        """The identity of a function or class of another module: its name, and the module's source
         where it is the user's own; None for what has to be walked."""
         module = getattr(value, "__module__", None)
         if not is_own(module):

@@ -77,7 +77,7 @@ def fingerprint_function(function: Function) -> str:
 
 
 def identity(function: Function) -> str:
-    """What stands for a function in a content key: its place and the source of its module, if it
+    """The identity of a function in a content key: its place and the source of its module, if it
     can be imported; else its fingerprint."""
     place = _place(function)
     if place is None:

@@ -75,7 +75,7 @@ def _all_keys(code: types.CodeType) -> Iterator[Key]:
 
 
 def _key(code: types.CodeType) -> Key:
-    """All that a function does, without the numbers of its lines."""
+    """The code of a function without the numbers of its lines."""
     constants = tuple(map(_constant, code.co_consts))
     names = code.co_names, code.co_varnames, code.co_freevars
     return code.co_qualname, code.co_code, constants, names

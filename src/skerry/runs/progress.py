@@ -135,7 +135,7 @@ def _call_all(members: Sequence[Progress], name: str, *values: Any) -> Any:
 
 
 def _models(moment: "Moment") -> tuple[int, int]:
-    """What changes with the models of a moment: their array, or the number of writes into it."""
+    """A mark of the models of a moment: their array and the number of writes into it."""
     X_nld = moment.state.X_nld
     return id(X_nld), X_nld._version
 

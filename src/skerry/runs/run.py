@@ -156,7 +156,7 @@ def run(
 
 
 def _read(asked: Runnable | str | Path) -> Asked:
-    """What is asked for, with experiments and sweeps in place of the names of their files."""
+    """The request with experiments and sweeps in place of the names of their files."""
     if isinstance(asked, str | Path):
         tables = read_tables(asked)
         return Sweep.parse(tables) if "sweep" in tables else Experiment.parse(tables)

@@ -85,7 +85,7 @@ class RankGroup:
         """Send an order from rank 0 to all other ranks."""
 
     def share(self, decision: Any) -> Any:
-        """What rank 0 has decided, on all ranks; it travels as JSON."""
+        """Send a decision of rank 0 to all ranks, as JSON."""
         return decision
 
 
