@@ -84,7 +84,7 @@ class RunTable:
         return cls(tuple(store.sound_runs()), _StoredHistories(store), store.path).numbered()
 
     def numbered(self) -> "RunTable":
-        """A copy of the table in which runs with equal fields are placed in separate studies instead of
+        """A copy of the table in which runs with equal fields are in separate studies instead of
         being refused. Such runs differ in data or a model given from Python."""
         times = Counter[Cell]()
         fields = {}
