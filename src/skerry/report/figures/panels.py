@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from skerry.analysis.names import UNSET
 from skerry.analysis.run_table import format_statuses
 from skerry.config.measures import MEASURES, traits
 from skerry.errors import SkerryError, argument
@@ -45,7 +46,7 @@ def value_title(value: Any, longest: int = 24) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:g}"
-    text, head = str(value), longest // 4
+    text, head = str(value) or UNSET, longest // 4
     both_ends = f"{text[:head]}…{text[head + 1 - longest :]}"
     return safe_text(text if len(text) <= longest else both_ends)
 
