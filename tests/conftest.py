@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import sys
 from functools import partial
 
 import pytest
@@ -15,6 +16,9 @@ from skerry.engine.world import World, build_world
 
 torch.set_num_threads(1)  # tests run side by side; small tensors gain nothing from threads
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Tests edit modules twice within a second, which Python's cache of bytecode does not notice.
+sys.dont_write_bytecode = True
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Started in the background of a shell: children would inherit a Ctrl-C that does nothing.
