@@ -294,7 +294,7 @@ def _map_array(path: Path, member: zipfile.ZipInfo, stream: IO[bytes]) -> Array:
     if dtype.hasobject:
         raise ValueError("Object arrays cannot be loaded when allow_pickle=False")
     header = stream.tell()
-    # Only a read to the end compares the checksum. It takes about a second per gigabyte, once, and
+    # Only a read to the end compares the checksum. It reads the file once, and
     # leaves the pages in the system's cache, where the training reads them.
     while stream.read(LARGE_ARRAY):
         pass
