@@ -1,28 +1,29 @@
-"""`skerry.advise`: recommend a primitive, a method and a selection rule for a fleet."""
+"""`skerry.advise`: recommend a server setting for a fleet, from runs on that fleet."""
 
 import json
 import math
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from skerry.advice import question as questions
-from skerry.advice.candidates import Candidate, Entry, budget_of, why_equal
-from skerry.advice.decision import Decision, Rival, Verdict, decide, rivals_of
-from skerry.advice.pilot import AdviceProgress, Pilot, plan, race
+from skerry.advice.answer import Answer, Verdict, answer_of, tolerance_text
+from skerry.advice.answer import to_json as point_json
+from skerry.advice.pilot import AdviceProgress, Pilot, plan, run_pilot
 from skerry.advice.prediction import Prediction, measure_in_time, predict, regime
-from skerry.advice.question import Among, Goal, Question, Timer
-from skerry.advice.sensitivity import Effect, effects, run_full_curves, run_nearby
-from skerry.analysis.statistics import Estimate
+from skerry.advice.question import Goal, Question, Timer
+from skerry.advice.scores import Gap
+from skerry.advice.sensitivity import Effect, effects
+from skerry.advice.settings import Entry, budget_of, space_of
 from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
 from skerry.errors import SkerryError, writing
 from skerry.files import replace_file
-from skerry.measure.ledger import BYTES_PER_PARAMETER
 from skerry.report.page.sections.advice import FILE
 from skerry.runs.driver import Driver
 from skerry.runs.executors.here import Here
@@ -35,32 +36,31 @@ if TYPE_CHECKING:
 
     from skerry.data.sources.catalog import Dataset
 
-RACE = 0.85  # fraction of the time after the theory for the race; the rest is for sensitivity
-NEARBY = 0.6  # fraction of that rest for neighbouring K and H; the remainder is for prices
+VERSION = 2  # of advice.json
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The answer of `skerry.advise`: recommendation, evidence, and JSON."""
+    """The answer of `skerry.advise`: recommendation, curve, evidence, and JSON."""
 
     experiment: Experiment
     sizes: tuple[int, ...]
-    parameters: int  # number of parameters that a message carries
-    goal: Goal
-    decisions: dict[Goal, Decision]  # the decision for every goal of the task
+    question: Question
     pilot: Pilot
+    answer: Answer
     constants: Constants | None
     prediction: Prediction | None
     sensitivity: tuple[Effect, ...]
     notes: tuple[str, ...]
     seconds: float
-    equal: str = ""  # why all primitives do the same, or empty
+    equal: str = ""  # why all settings do the same, or empty
+    source: tuple[str, ...] = ()  # words of the command line that name the experiment
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
 
     def __repr__(self) -> str:
-        return f"<Advice: {self.best.candidate.label} for {self.goal}, {self.verdict}>"
+        return f"<Advice: {self.entry.label} for {self.goal}, {self.verdict}>"
 
     def _repr_html_(self) -> str:
         from skerry.advice.screen import to_html
@@ -74,154 +74,138 @@ class Advice:
         return summary_lines(self)
 
     @property
-    def decision(self) -> Decision:
-        return self.decisions[self.goal]
+    def goal(self) -> Goal:
+        return self.question.goal
 
     @property
-    def best(self) -> Entry:
-        return self.decision.best
+    def entry(self) -> Entry:
+        """The recommended setting."""
+        return self.answer.recommendation.entry
 
     @property
     def recommendation(self) -> dict[str, Any]:
         """The recommended fields of `server` and `training`."""
-        return _fields(self.best)
+        return self.entry.fields()
+
+    @property
+    def settings(self) -> list[str]:
+        """The recommendation as settings of an experiment: `server.period=10`, ..."""
+        fields = self.recommendation
+        preset, stepsize = fields.pop("preset", ""), fields.pop("stepsize")
+        if preset:
+            del fields["primitive"]  # the preset sets it
+        words = [f"server.{name}={value}" for name, value in fields.items() if value is not None]
+        return [*words, f"training.stepsize={stepsize:.6g}"]
 
     @property
     def verdict(self) -> Verdict:
-        return "equal" if self.equal else self.decision.verdict
+        return "equal" if self.equal else self.answer.verdict
 
     @property
     def confidence(self) -> float | None:
-        return None if self.equal else self.decision.confidence
+        """Probability of the first of `answer.statements`, which is about the recommendation."""
+        found = [one.probability for one in self.answer.statements if one.probability is not None]
+        return None if self.equal or not found else found[0]
 
     @property
-    def expected_gain(self) -> float | None:
-        """Lead over the best other primitive, in the unit of the goal."""
-        runner_up = self.decision.runner_up
-        return runner_up.lead.mean if runner_up else None
+    def gain(self) -> Gap | None:
+        """How far "no server" is behind the best setting; None if it is the best itself."""
+        return self.answer.server_is_worth
 
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """95 % interval of the gain; None with a single seed."""
-        runner_up = self.decision.runner_up
-        if runner_up is None or runner_up.lead.count < 2:
-            return None
-        return runner_up.lead.low, runner_up.lead.high
-
-    @property
-    def agreement(self) -> bool | None:
-        """Whether the bounds and the pilot prefer the same primitive for the average model; None if
-        either has no preference."""
-        favoured = self.prediction.favours() if self.prediction else None
-        scores, entries = self.pilot.scores, self.pilot.entries
-        best = scores.best_by_primitive(entries, "global")
-        if favoured is None or self.equal or not {"s2s", "s2a"} <= best.keys():
-            return None
-        leading = scores.best((best["s2s"], best["s2a"]), "global")
-        return leading is not None and favoured == leading.candidate.primitive
-
-    def ranking(self) -> list[tuple[Entry, dict[Goal, Estimate]]]:
-        """The remaining candidates, best first, each at its best stepsize for the goal, with its
-        score for every goal."""
-        scores = self.pilot.scores
-        found = [
-            (entry, {goal: scores.estimate(entry, goal) for goal in scores.goals})
-            for entry in self.pilot.tuned(self.goal)
-        ]
-        return sorted(found, key=lambda row: -row[1][self.goal].mean)
-
-    def selection_alone(self) -> tuple[Entry, Rival] | None:
-        """The experiment's own primitive under the best selection rule, and its lead over the
-        experiment's rule; None if the rule is the same."""
-        server, scores = self.experiment.server, self.pilot.scores
-        own = [e for e in self.pilot.entries if e.candidate.kind == server.primitive]
-        by_rule = scores.best_of_each(own, self.goal, lambda candidate: candidate.selection)
-        best = scores.best(by_rule.values(), self.goal)
-        before = by_rule.get(server.selection)
-        if best is None or before is None or best == before:
-            return None
-        (gained,) = rivals_of(scores, self.goal, best, [before])
-        return best, gained
-
-    def cost(self, candidate: Candidate) -> float:
-        """Cost of a candidate over the pilot's rounds, or as far as the budget goes."""
-        budget = self.pilot.budget
-        return budget.cost(candidate, budget.reach(candidate))
-
-    def bytes(self, candidate: Candidate) -> float:
-        """The cost in bytes, where a message is one model."""
-        return self.cost(candidate) * BYTES_PER_PARAMETER * self.parameters
-
-    def label(self, candidate: Candidate) -> str:
-        """Label of a candidate, with selection, K and H where remaining candidates differ."""
-        return candidate.label_among(self.pilot.candidates)
+    def commands(self) -> dict[str, str]:
+        """Commands that run the recommendation, and compare it with no server."""
+        if not self.source:
+            return {}
+        words = ["skerry", "run", *self.source, "--set", f"rounds={self.experiment.rounds}"]
+        for setting in self.settings:
+            words += ["--set", setting]
+        preset = self.entry.candidate.preset
+        mine = preset or str(self.recommendation["primitive"])
+        if self.recommendation["beta"] is not None:
+            mine = f"{mine}:{self.recommendation['beta']:g}"
+        compared = [*words, "--compare", f"{mine},none" if mine != "none" else "none,s2s,s2a"]
+        return {
+            "use": shlex.join([*words, *(["--compare", preset] if preset else [])]),
+            "compare": shlex.join(compared),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The advice as strict JSON; numbers that are not finite become null."""
+        rounds, answer, lines = self.pilot.base.rounds, self.answer, self.lines()
         table = {
-            "recommendation": self.recommendation,
-            "goal": self.goal,
+            "version": VERSION,
+            "question": self._question(),
+            "headline": lines[0],
+            "summary": lines,
             "verdict": self.verdict,
             "confidence": self.confidence,
-            "expected_gain": self.expected_gain,
-            "interval": self.interval,
-            "cost": {
-                "messages": self.cost(self.best.candidate),
-                "bytes": self.bytes(self.best.candidate),
-                "rounds": self.pilot.budget.reach(self.best.candidate),
+            "recommended": answer.recommended,
+            "recommendation": self.recommendation,
+            "points": {
+                name: point_json(getattr(answer, name), rounds)
+                for name in ("best", "cheapest", "none")
             },
+            "curve": [point_json(point, rounds) for point in answer.curve],
+            "confirmed": [point_json(point, rounds) for point in answer.points],
+            "searched": self._searched(),
+            "statements": list(map(asdict, answer.statements)),
+            "sensitivity": list(map(asdict, self.sensitivity)),
             "equal": self.equal,
-            "goals": {goal: self._goal(one) for goal, one in self.decisions.items()},
             "regime": regime(self.constants) if self.constants else None,
             "constants": self.constants.to_json() if self.constants else None,
             "bounds": self.prediction.to_json() if self.prediction else None,
-            "agreement": self.agreement,
-            "pilot": self._pilot(),
-            "sensitivity": list(map(asdict, self.sensitivity)),
+            "pilot": {
+                "seeds": self.pilot.search.seeds,
+                "fresh_seeds": self.pilot.fresh,
+                "rounds": rounds,
+                "runs": self.pilot.runs,
+                "diverged": len(self.pilot.scores.exploded(self.goal)),
+                "seconds": self.seconds,
+            },
+            "commands": self.commands(),
             "notes": list(self.notes),
-            "summary": self.lines(),
         }
         return dict(_finite(table))
 
-    def _goal(self, decision: Decision) -> dict[str, Any]:
-        return {
-            "best": _fields(decision.best),
-            "score": asdict(decision.score),
-            "verdict": "equal" if self.equal else decision.verdict,
-            "confidence": None if self.equal else decision.confidence,
-            "rivals": list(map(_rival, decision.rivals)),
-            "selections": list(map(_rival, decision.selections)),
-            "seeds_to_settle": decision.seeds_to_settle(),
-        }
+    def _question(self) -> dict[str, Any]:
+        from skerry.advice.screen import ends, fixed_fields, goal_text
 
-    def _pilot(self) -> dict[str, Any]:
-        pilot = self.pilot
+        scores, prices = self.pilot.scores, self.question.prices
+        best = self.answer.best.score.mean
+        limit = self.pilot.budget.limit
         return {
-            "seeds": pilot.seeds,
-            "rounds": pilot.base.rounds,
-            "every": pilot.base.evaluate.every,
-            "runs": pilot.runs,
-            "stopped": pilot.stopped,
+            "goal": self.goal,
+            "goal_text": goal_text(self, self.goal),
+            "measures": list(scores.measures[self.goal]),
+            "lower_is_better": scores.are_losses,
+            "unit": "%" if scores.are_losses else "points",
+            "tolerance": best / 100 if scores.are_losses else scores.tolerance,
+            "tolerance_text": tolerance_text(self.pilot),
+            "budget": limit,
+            "cost_unit": self.question.cost_unit,
+            "message_bytes": self.pilot.message_bytes,
+            "prices": asdict(prices),
+            "rounds": self.pilot.base.rounds,
+            "minutes": self.question.minutes,
             "seconds": self.seconds,
-            "measures": {goal: list(names) for goal, names in pilot.scores.measures.items()},
-            "diverged": len(pilot.scores.diverged),
-            "standings": [
-                {
-                    **_fields(entry),
-                    "cost": self.cost(entry.candidate),
-                    "scores": {goal: asdict(score) for goal, score in scores.items()},
-                }
-                for entry, scores in self.ranking()
-            ],
+            "varied": self.pilot.space.describe(),
+            "fixed": fixed_fields(self),
+            "ends": ends(self),
+            "not_tried": list(self.pilot.skipped),
         }
 
-
-def _fields(entry: Entry) -> dict[str, Any]:
-    return entry.candidate.fields() | {"stepsize": entry.stepsize}
-
-
-def _rival(rival: Rival) -> dict[str, Any]:
-    return {"lane": _fields(rival.entry), "gap": asdict(rival.lead), "p": rival.p}
+    def _searched(self) -> list[dict[str, Any]]:
+        """Settings that were searched but not confirmed, by cost."""
+        model, confirmed = self.answer.model, set(self.pilot.confirmed)
+        found = []
+        for entry in self.pilot.scores.values:
+            score = self.pilot.scores.score(entry, self.goal)
+            if entry not in confirmed and score.count:
+                cost = self.pilot.budget.cost(entry.candidate)
+                row = {"label": entry.label, "cost": cost, "score": score.mean}
+                count = model.surface.count_e[model.index[entry]]
+                found.append(row | {"error": score.standard_error, "runs": int(count)})
+        return sorted(found, key=lambda row: row["cost"])
 
 
 def _finite(value: Any) -> Any:
@@ -240,9 +224,12 @@ def advise(
     goal: str = "both",
     among: str | Sequence[str | Callable[..., Any]] | None = None,
     budget: float | None = None,
+    budget_uploads: float | None = None,
     budget_bytes: float | None = None,
     prices: Prices | None = None,
     rounds: int | None = None,
+    sampled: Sequence[int] | None = None,
+    periods: Sequence[int] | None = None,
     stepsizes: Sequence[float] | None = None,
     minutes: float = questions.MINUTES,
     seeds: int = questions.SEEDS,
@@ -252,34 +239,50 @@ def advise(
     model: Callable[..., Any] | None = None,
     out: str | Path | None = None,
     progress: AdviceProgress | None = None,
+    source: Sequence[str] = (),
 ) -> Advice:
-    """Measure an experiment's own fleet, data and model, and say which primitive to use.
+    """Run an experiment's own fleet, data and model, and recommend a setting of the server.
+
+    The answer is a curve of score against cost, from no server upward. It names the best setting
+    within the budget, the cheapest one that is level with it (within 0.2 points of accuracy or 1 %
+    of the loss), which is recommended, and what is lost without a server.
 
     `goal` is "global" (the average model), "own" (devices on data like their own), "both" (the
     mean of the two) or "worst_tenth" (the tenth of the devices that is worst on data like their
-    own). `among` lists what may be recommended: primitives such as `["s2s", "s2a", "blend:0.3"]`,
+    own). `among` lists what may be recommended: primitives such as `["none", "s2s", "blend:0.3"]`,
     presets and methods such as `"gradient_tracking"` and `"carry"`, and selection rules such as
-    `["uniform", "one_each"]`. Without a rule, the experiment's own rule and those that sample
-    every island are compared.
-    With `budget` (messages), `budget_bytes` or `prices`, K and H are chosen too, and candidates
-    are compared at equal cost. `graph`, `dataset` and `model` replace those of the experiment.
-    With `out` the pilot's runs are recorded in that folder, and runs that are already recorded
-    there are not repeated.
+    `["uniform", "one_each"]`. Without a rule, the experiment's own and `one_each` are compared.
+    `sampled`, `periods` and `stepsizes` are the values of K, H and the stepsize to try; by default
+    ranges around the experiment's own, which are extended where the best value lies at an end.
+    `budget` limits the cost of a whole run in messages at their `prices`, `budget_uploads` counts
+    uploads alone, and `budget_bytes` is in bytes. `graph`, `dataset` and `model` replace those of
+    the experiment. With `out` the pilot's runs are recorded in that folder, and runs that are
+    already recorded there are not repeated. `source` has the words of a command line that name the
+    experiment, for the commands that the answer prints.
     """
     timer = Timer(60 * minutes)
+    if budget_uploads is not None:
+        if budget is not None or prices is not None:
+            raise SkerryError(
+                "a budget of uploads counts uploads alone (got another budget or prices too). Give "
+                "one of them."
+            )
+        budget, prices = budget_uploads, Prices(downlink=0.0)
     question = Question(
         goal=questions.read_goal(goal),
         among=questions.read_among(among),
         prices=prices or ONE_EACH,
-        priced=prices is not None,
-        messages=budget,
+        limit=budget,
         bytes=budget_bytes,
+        sampled=tuple(sampled) if sampled is not None else None,
+        periods=tuple(periods) if periods is not None else None,
         stepsizes=tuple(stepsizes) if stepsizes is not None else None,
         seeds=seeds,
         minutes=minutes,
     )
     materials = collect_materials(graph, dataset, model)
     if isinstance(experiment, str | Path):
+        source = source or (str(experiment),)
         experiment = Experiment.load(experiment)
     (asked,) = with_materials([experiment or Experiment()], materials)
     if rounds is not None:
@@ -287,7 +290,9 @@ def advise(
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
     with Here(device=device, materials=materials) as here, records as folder:
         progress = progress or AdviceProgress()
-        advice = advise_on(question, asked, here, Path(folder), timer, progress, materials)
+        advice = advise_on(
+            question, asked, here, Path(folder), timer, progress, materials, tuple(source)
+        )
     if out is not None:
         text = json.dumps(advice.to_json(), indent=1, allow_nan=False)
         with writing(file := Path(out) / FILE):
@@ -303,6 +308,7 @@ def advise_on(
     timer: Timer,
     progress: AdviceProgress,
     materials: Materials | None = None,
+    source: tuple[str, ...] = (),
 ) -> Advice:
     """Answer a question within the timer, with an executor and a folder for records."""
     recording_in = partial(
@@ -318,57 +324,49 @@ def advise_on(
     world = here.world(experiment)  # built first: an error leaves no files behind
     notes = list(questions.special_cases(question, experiment, world))
     if experiment.stop:
-        notes.append("candidates are compared after equal rounds or cost, so stop is left out")
+        notes.append("settings are compared after equal rounds, so stop is left out")
         experiment = experiment.model_copy(update={"stop": ""})
+    budget = budget_of(question, experiment, world)
+    space = space_of(question, experiment, budget, world.sizes)
+    progress.doing("timing a few rounds")
+    with recording_in(folder) as driver:
+        pilot = plan(question, experiment, space, here, driver, timer, progress)
+        run_pilot(pilot)
+    if not any(pilot.scores.score(e, question.goal).count for e in pilot.confirmed):
+        smallest = min(entry.stepsize for entry in pilot.scores.values)
+        raise SkerryError(
+            f"every run diverged, down to a stepsize of {smallest:.2g}. Lower training.stepsize "
+            f"(got {experiment.training.stepsize:g}), or check that the data are scaled."
+        )
+    if exploded := pilot.scores.exploded(question.goal):
+        notes.append(
+            f"{len(exploded)} of {pilot.scores.runs} runs exploded and count as worst "
+            f"(stepsizes from {min(entry.stepsize for entry, _ in exploded):.3g} on)"
+        )
+    answer = answer_of(pilot)
     progress.doing("measuring the theory's constants")
     constants = measure_in_time(world, timer, notes)
     prediction = (
         predict(constants, experiment.rounds, question.prices, notes) if constants else None
     )
-    equal = why_equal(question, experiment, world)
-    if equal:
-        first = question.among.primitives[:1]
-        question = replace(question, among=Among(first, (experiment.server.selection,)))
-    progress.doing("timing a few rounds")
-    budget = budget_of(question, experiment, world)
-    with recording_in(folder) as driver:
-        pilot = plan(question, experiment, budget, here, driver, timer, notes, world.sizes)
-        race(pilot, driver, timer.part(RACE), progress)
-        decisions = _decisions(pilot)
-        if diverged := pilot.scores.diverged:
-            notes.append(f"{len(diverged)} of the pilot's runs diverged")
-        if not equal:
-            run_nearby(pilot, driver, timer.part(NEARBY), progress)
-    sensitivity: tuple[Effect, ...] = ()
-    if not equal:
-        # These runs are not recorded with the pilot's: they have other evaluations.
-        with TemporaryDirectory(prefix="skerry-") as aside, recording_in(Path(aside)) as driver:
-            curves = run_full_curves(pilot, driver, timer, progress)
-        sensitivity = tuple(effects(pilot, curves, decisions[question.goal], prediction))
+    server = experiment.server
+    equal = ""
+    if server.offset >= experiment.rounds:
+        equal = (
+            f"the first server round comes after {server.offset} rounds, and there are "
+            f"{experiment.rounds}"
+        )
     return Advice(
         experiment=experiment,
         sizes=world.sizes,
-        parameters=world.shared_parameters,
-        goal=question.goal,
-        decisions=decisions,
+        question=question,
         pilot=pilot,
+        answer=answer,
         constants=constants,
         prediction=prediction,
-        sensitivity=sensitivity,
+        sensitivity=() if equal else tuple(effects(pilot, answer, prediction)),
         notes=tuple(notes),
         seconds=timer.spent,
         equal=equal,
+        source=source,
     )
-
-
-def _decisions(pilot: Pilot) -> dict[Goal, Decision]:
-    scores = pilot.scores
-    found = {goal: decide(scores, goal, pilot.entries) for goal in scores.goals}
-    decisions = {goal: decision for goal, decision in found.items() if decision is not None}
-    if not decisions:
-        smallest = min(entry.stepsize for entry in scores.values)
-        raise SkerryError(
-            f"every run diverged, down to a stepsize of {smallest:.2g}. Lower training.stepsize "
-            f"(got {pilot.base.training.stepsize:g}), or check that the data are scaled."
-        )
-    return decisions

@@ -1,11 +1,10 @@
 """The theory's prediction for a measured problem: rounds and messages of each primitive."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from skerry.advice.candidates import can_sample, nearby
 from skerry.advice.question import PRIMITIVES, Timer
 from skerry.engine.stack import build_stack
 from skerry.engine.world import World
@@ -22,7 +21,8 @@ from skerry.theory.point_constants import (
 )
 from skerry.theory.rounds_and_messages import Answer, ask
 
-MEASURING = 0.2  # fraction of the time that measuring the constants may take
+MEASURING = 0.5  # fraction of the time left that measuring the constants may take
+LEAST_LEFT = 0.06  # fraction of the whole time below which nothing is measured
 EFFORTS = (((0, 10, 50), 20), ((0, 10, 50), 8), ((0, 10), 4), ((0,), 3))
 """(Rounds at which to measure, draws at each): the first that fits the time is used."""
 CURVATURE = 60  # approximate number of gradients to estimate L at one round
@@ -36,31 +36,24 @@ class Prediction:
     """Rounds and messages until epsilon = L f0/T, the error of T undisturbed gradient steps."""
 
     epsilon: float
-    order_by_server: Mapping[tuple[int, int], Pair]
-    """The bounds with all constants set to one, by (K, H): the experiment's own first, then
-    neighbouring ones. Under selection rules that the paper does not treat, certified bounds."""
+    order: Pair
+    """The bounds with all constants set to one, at the experiment's K and H. Under selection rules
+    that the paper does not treat, certified bounds."""
     certified: tuple[Answer, ...]  # of S2S, S2A and the best blend, at the experiment's K and H
-
-    @property
-    def order(self) -> Pair:
-        """The bounds with all constants set to one, at the experiment's K and H."""
-        return next(iter(self.order_by_server.values()))
 
     def favours(self, mode: Literal["order", "certified"] = "order") -> str | None:
         """s2s or s2a, if one needs clearly fewer rounds for the average model; else None."""
         return favoured(*(self.order if mode == "order" else self.certified[:2]))
 
-    def favours_if_islands_differed(self, factor: float) -> str | None:
-        """The primitive that the bounds prefer with zeta_inter larger by a factor."""
-        setting = self.order[0].parameters
-        return favoured(*_pair(replace(setting, zeta_inter=factor * float(setting.zeta_inter))))
+    def favours_if(self, **changes: Any) -> str | None:
+        """The primitive that the bounds prefer with other parameters."""
+        return favoured(*_pair(replace(self.order[0].parameters, **changes)))
 
     def to_json(self) -> dict[str, Any]:
-        order = (answer for pair in self.order_by_server.values() for answer in pair)
         return {
             "epsilon": self.epsilon,
             "favours": {"order": self.favours("order"), "certified": self.favours("certified")},
-            "order": [_brief(answer) for answer in order],
+            "order": [_brief(answer) for answer in self.order],
             "certified": [_brief(answer) for answer in self.certified],
         }
 
@@ -75,15 +68,18 @@ def favoured(s2s: Answer, s2a: Answer) -> str | None:
 
 def measure_in_time(world: World, timer: Timer, notes: list[str]) -> Constants | None:
     """Measure the theory's constants as accurately as time allows; None, with a note, if not."""
+    if timer.left < LEAST_LEFT * timer.seconds:
+        notes.append("the theory is left out: there was no time to measure its constants")
+        return None
     try:
         check_all_shared(world)
         seconds = _seconds_per_gradient(world, timer)
         curvature = 0 if known_smoothness(world) else CURVATURE
         for rounds, draws in EFFORTS:
             gradients = (2 * draws + curvature) * len(rounds) + rounds[-1]
-            if gradients * seconds <= MEASURING * timer.seconds:
+            if gradients * seconds <= MEASURING * timer.left:
                 return _constants(world, rounds, draws, notes)
-        notes.append("the theory is left out: measuring its constants would take most of the time")
+        notes.append("the theory is left out: there was no time to measure its constants")
     except SkerryError as error:
         notes.append(f"the theory is left out: {error.faults[0].rstrip('.')}")
     return None
@@ -122,15 +118,9 @@ def predict(
     if not 0 < epsilon < math.inf:
         return None
     setting = constants.parameters(epsilon=epsilon)
-    own = int(setting.sampled), int(setting.period)
-    servers = [own, *((K, H) for _, K, H in nearby(int(setting.devices), *own))]
     return Prediction(
         epsilon,
-        order_by_server={
-            (K, H): _pair(replace(setting, sampled=K, period=H), prices)
-            for K, H in servers
-            if can_sample(setting.selection, K, setting.sizes)
-        },
+        _pair(setting, prices),
         certified=tuple(
             ask(setting, name, "certified", False, beta="best", prices=prices)
             for name in PRIMITIVES

@@ -21,11 +21,11 @@ Goal: TypeAlias = Literal["global", "own", "both", "worst_tenth"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
 USUAL_GOALS: tuple[Goal, ...] = ("global", "own", "both")  # always shown; others if asked for
 PRIMITIVES = ("s2s", "s2a", labels.BLEND)
+AMONG = (labels.NO_SERVER, *PRIMITIVES)
 BETAS = (0.25, 0.5, 0.75)
-SEEDS = 20
+SEEDS = 100
 MINUTES = 5.0
-
-MEETS_EVERY_ISLAND = ("per_component", "one_each")  # compared with the experiment's own
+EVERY_ISLAND = "one_each"  # compared with the experiment's own selection
 
 _LINKS = {"up": "uplink", "down": "downlink", "broadcast": "broadcast", "d2d": "d2d"}
 
@@ -35,17 +35,19 @@ class Among:
     """The primitives, selection rules and presets that may be recommended."""
 
     primitives: tuple[tuple[str, float | None], ...] = ()  # (primitive, beta of a blend or None)
-    selections: tuple[str, ...] = ()  # empty: the experiment's own, and those of every island
+    selections: tuple[str, ...] = ()  # empty: the experiment's own, and one_each
     presets: tuple[str, ...] = ()
+
+    @property
+    def none(self) -> bool:
+        """Whether "no server" may be recommended; it is always run for comparison."""
+        return any(primitive == labels.NO_SERVER for primitive, _ in self.primitives)
 
     def selections_for(self, server: "Server", sizes: Sequence[int]) -> tuple[str, ...]:
         """The selection rules to compare on islands of these sizes."""
-        if self.selections or len(sizes) == 1:
+        if self.selections or len(sizes) == 1 or max(sizes) == 1:
             return self.selections or (server.selection,)
-        beside: tuple[str, ...] = MEETS_EVERY_ISLAND
-        if len(set(sizes)) == 1 and server.sampled % len(sizes) == 0:  # both draw the same devices
-            beside = () if server.selection in beside else beside[:1]
-        return tuple(dict.fromkeys((server.selection, *beside)))
+        return tuple(dict.fromkeys((server.selection, EVERY_ISLAND)))
 
 
 @dataclass(frozen=True)
@@ -55,48 +57,63 @@ class Question:
     goal: Goal = "both"
     among: Among = Among()
     prices: Prices = ONE_EACH
-    priced: bool = False  # whether prices were given; then K and H are chosen too, at equal cost
-    messages: float | None = None  # largest cost in messages at their prices
+    limit: float | None = None  # largest cost in messages at their prices
     bytes: float | None = None
-    stepsizes: tuple[float, ...] | None = None  # None: a grid, widened where its edge is best
-    seeds: int = SEEDS  # largest number of seeds
+    sampled: tuple[int, ...] | None = None  # values of K to try; None: a range, which may extend
+    periods: tuple[int, ...] | None = None  # values of H to try, likewise
+    stepsizes: tuple[float, ...] | None = None
+    seeds: int = SEEDS  # largest number of fresh seeds
     minutes: float = MINUTES
 
     def __post_init__(self) -> None:
         read_goal(self.goal)
-        if self.messages is not None and self.bytes is not None:
+        if self.limit is not None and self.bytes is not None:
             raise SkerryError("a budget is in messages or in bytes (got both). Leave out one.")
         for words, value in (
-            ("a budget of messages", self.messages),
+            ("a budget of messages", self.limit),
             ("a budget of bytes", self.bytes),
             (argument("minutes"), self.minutes),
-            (argument("seeds"), self.seeds),
         ):
-            if value is not None and not 0 < value < float("inf"):
-                raise SkerryError(f"{words} must be above 0 (got {value:g}). Raise it.")
-        for stepsize in self.stepsizes or ():
-            if not 0 < stepsize < float("inf"):
-                raise SkerryError(
-                    f"{argument('stepsizes')} must be above 0 (got {stepsize:g}). Give numbers "
-                    "such as 0.01 and 0.1."
-                )
+            least = 0 if words.startswith("a budget") else 1e-9
+            if value is not None and not least <= value < float("inf"):
+                rule = "at least 0" if least == 0 else "above 0"
+                raise SkerryError(f"{words} must be {rule} (got {value:g}). Raise it.")
+        if self.seeds < 2:
+            raise SkerryError(
+                f"{argument('seeds')} must be at least 2, because one seed does not show chance "
+                f"(got {self.seeds}). Raise it."
+            )
+        for name, values in (
+            ("sampled", self.sampled),
+            ("periods", self.periods),
+            ("stepsizes", self.stepsizes),
+        ):
+            for value in values or ():
+                if not 0 < value < float("inf"):
+                    raise SkerryError(
+                        f"{argument(name)} must be above 0 (got {value:g}). Raise it."
+                    )
 
     @property
     def has_budget(self) -> bool:
-        return self.messages is not None or self.bytes is not None
+        return self.limit is not None or self.bytes is not None
 
     @property
-    def chooses_server(self) -> bool:
-        """Whether K and H are part of the choice."""
-        return self.priced or self.has_budget
+    def cost_unit(self) -> str:
+        """The unit of costs in words."""
+        if self.bytes is not None:
+            return "MB"
+        if self.prices == Prices(downlink=0.0):
+            return "uploads"
+        return "messages" if self.prices == ONE_EACH else "units of cost"
 
     def check_fits(self, server: "Server") -> None:
         """Raise SkerryError where the server's messages cannot be counted beforehand."""
         moving = server.first_schedule("sampled", "period")
-        if moving and self.chooses_server:
+        if moving and self.has_budget:
             raise SkerryError(
-                f"prices and budgets need a constant K and H (got {moving}). "
-                "Set it to constant, or ask without prices and a budget."
+                f"a budget needs a constant K and H (got {moving}). Set it to constant, or ask "
+                "without a budget."
             )
 
 
@@ -109,12 +126,12 @@ def read_goal(goal: str) -> Goal:
 def read_among(names: str | Sequence[str | Callable[..., Any]] | None) -> Among:
     """Read primitives, presets and selection rules, such as `s2s,blend:0.3,carry,one_each`. Without
     primitives and presets all primitives are meant; `blend` without a beta means BETAS."""
-    asked = names.split(",") if isinstance(names, str) else names or PRIMITIVES
+    asked = names.split(",") if isinstance(names, str) else names or AMONG
     given = dict.fromkeys(str(as_text(name)).strip() for name in asked)
     presets = tuple(name for name in given if name in PRESETS)
     selections = tuple(name for name in given if name not in PRESETS and _is_selection(name))
     primitives = [name for name in given if name not in (*presets, *selections)]
-    usual = () if presets else PRIMITIVES
+    usual = () if presets else AMONG
     return Among(_read_primitives(primitives or usual), selections, presets)
 
 
@@ -132,8 +149,8 @@ def _read_primitives(names: Sequence[str]) -> tuple[tuple[str, float | None], ..
     found: dict[tuple[str, float | None], None] = {}
     for name in names:
         primitive, beta = labels.read_label(name)
-        if primitive not in PRIMITIVES:
-            known = (*PRIMITIVES, "blend:0.5", *registry.KINDS["selection"], *PRESETS)
+        if primitive not in AMONG:
+            known = (*AMONG, "blend:0.5", *registry.KINDS["selection"], *PRESETS)
             raise SkerryError(unknown("primitive, selection or preset", primitive, known))
         if beta in (0, 1):
             raise SkerryError(
@@ -172,8 +189,8 @@ def special_cases(question: Question, experiment: "Experiment", world: "World") 
         yield "there is one island, so mixing alone brings all devices to consensus in time"
     if max(world.sizes) == 1 and world.n > 1:
         yield "no device has a neighbour, so only the server averages their models"
-    if server.sampled == 1 and world.n > 1 and not server.has_schedule("sampled"):
-        yield "with K = 1, s2s changes nothing: the sampled device receives its own model"
+    if server.first_schedule("sampled", "period"):
+        yield "K or H follows a schedule, so neither was varied; costs count its first value"
     if server.primitive not in (*PRIMITIVES, labels.NO_SERVER):
         yield f"'{server.primitive}' is your own primitive, which advice does not compare"
     if not experiment.training.is_plain:
@@ -186,8 +203,6 @@ def special_cases(question: Question, experiment: "Experiment", world: "World") 
         yield f"the task is {world.task.description}: candidates are compared by their losses"
     if experiment.network.compresses or server.compresses:
         yield "messages are compressed, but prices and budgets count each as a whole model"
-    if question.priced and not question.has_budget:
-        yield "no budget was given, so it is what the experiment's own setting costs"
 
 
 class Timer:
@@ -206,10 +221,6 @@ class Timer:
 
     def is_up(self) -> bool:
         return self.left < 0
-
-    def part(self, share: float) -> "Timer":
-        """A timer for a share of what is left."""
-        return Timer(share * self.left, self.clock)
 
     def now(self, world: "World") -> float:
         """The clock after all pending GPU work of the world."""

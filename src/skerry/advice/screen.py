@@ -9,12 +9,14 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from skerry.advice.advise import Advice
-from skerry.advice.decision import Decision, Rival
-from skerry.advice.pilot import AdviceProgress
+from skerry.advice.answer import Point, tolerance_text
+from skerry.advice.pilot import FEW_LANES, AdviceProgress
 from skerry.advice.prediction import regime
 from skerry.advice.question import Goal
+from skerry.advice.scores import Gap
+from skerry.advice.sensitivity import amount
+from skerry.advice.settings import Entry
 from skerry.report.notebook import html_table
-from skerry.report.page.sections.advice import headings, score_text
 from skerry.report.text import Sheet, duration, number, plural, plus_minus, safe_console, say
 from skerry.report.words import describe_network, describe_problem
 
@@ -29,8 +31,9 @@ GOAL_TEXTS: dict[Goal, str] = {
     "both": "mean of global and own {what}",
     "worst_tenth": "{what} of the worst tenth of the devices on {data}",
 }
+AXIS_NAMES = {"sampled": "K", "period": "H", "stepsize": "the stepsize"}
+ROLES = {"recommended": "recommended", "best": "best", "none": "no server"}
 PLAIN_SECONDS = 5.0
-SHOWN = 10
 
 
 def print_advice(advice: Advice, console: "Console") -> None:
@@ -38,12 +41,14 @@ def print_advice(advice: Advice, console: "Console") -> None:
         console.print(line, style=style, markup=False, soft_wrap=True)
 
     show(_about(advice))
+    for line in question_lines(advice):
+        show(line)
     console.print()
     first, *rest = advice.lines()
     show(first, "bold")
     for line in rest:
         show(line)
-    console.print(ranking_sheet(advice).to_rich())
+    console.print(curve_sheet(advice).to_rich())
     if advice.prediction is not None and not advice.equal:
         console.print(bounds_sheet(advice).to_rich())
     if advice.sensitivity:
@@ -57,41 +62,251 @@ def print_advice(advice: Advice, console: "Console") -> None:
 
 def to_html(advice: Advice) -> str:
     first, *rest = advice.lines()
-    lines = [_about(advice), *rest, *(f"Note: {note}." for note in advice.notes)]
+    lines = [_about(advice), *question_lines(advice), *rest]
+    lines += [f"Note: {note}." for note in advice.notes]
     paragraphs = "".join(f"<p>{escape(line)}</p>" for line in lines)
-    sheet = ranking_sheet(advice)
+    sheet = curve_sheet(advice)
     return f"<p><b>{escape(first)}</b></p>{paragraphs}{html_table(sheet.header, sheet.rows)}"
 
 
 def _about(advice: Advice) -> str:
     pilot, experiment = advice.pilot, advice.experiment
     return (
-        f"{experiment.name}: {describe_network(experiment)}; {describe_problem(experiment)}. "
-        f"Pilot: {plural(pilot.runs, 'run')} on {plural(len(pilot.seeds), 'seed')}, "
-        f"{plural(pilot.base.rounds, 'round')} each, in {duration(advice.seconds)}."
+        f"{experiment.name}: {describe_network(experiment, advice.sizes)}; "
+        f"{describe_problem(experiment)}. {plural(pilot.runs, 'run')} of "
+        f"{plural(pilot.base.rounds, 'round')}, in {duration(advice.seconds)}: "
+        f"{plural(len(pilot.search.seeds), 'seed')} to search, "
+        f"{plural(len(pilot.fresh), 'fresh seed')} to confirm."
     )
 
 
-def ranking_sheet(advice: Advice) -> Sheet:
-    """The best candidates, each at its best stepsize for the goal."""
+# The question, repeated
+
+
+def question_lines(advice: Advice) -> list[str]:
+    """The goal, the budget, what was varied and what was fixed."""
+    question, budget, space = advice.question, advice.pilot.budget, advice.pilot.space
+    prices = {"up": "uplink", "down": "downlink", "broadcast": "broadcast", "d2d": "d2d"}
+    given = {word: getattr(question.prices, name) for word, name in prices.items()}
+    priced = ", ".join(f"{word} {price:g}" for word, price in given.items() if price is not None)
+    limit = "no budget" if budget.limit is None else f"at most {amount(advice.pilot, budget.limit)}"
+    varied = space.describe()
+    ranges = "; ".join(
+        f"{AXIS_NAMES.get(name, name)} {', '.join(_value(one) for one in values)}"
+        for name, values in varied.items()
+        if len(values) > 1
+    )
+    fixed = ", ".join(f"{name} {value}" for name, value in fixed_fields(advice).items())
+    return [
+        f"Asked: {goal_text(advice, question.goal)}; {limit} (prices: {priced}); "
+        f"{plural(advice.pilot.base.rounds, 'round')}; {question.minutes:g} minutes.",
+        f"Varied: {ranges}.",
+        f"Fixed: {fixed}.",
+    ]
+
+
+def fixed_fields(advice: Advice) -> dict[str, str]:
+    """What was the same in all runs, by name."""
+    experiment, varied = advice.experiment, advice.pilot.space.describe()
+    found = {
+        AXIS_NAMES.get(name, name): _value(values[0])
+        for name, values in varied.items()
+        if len(values) == 1
+    }
+    found |= {"model": experiment.model.name, "batch": str(experiment.training.batch)}
+    return found | {"rounds": str(advice.pilot.base.rounds)}
+
+
+def ends(advice: Advice) -> list[str]:
+    """Sentences about values of the answer that are the last of their range."""
+    space, found = advice.pilot.space, []
+    n = sum(advice.sizes)
+    for axis, upper in space.at_end(advice.entry):
+        values = space.values[axis]
+        natural = (axis == "sampled" and values[-1 if upper else 0] == (n if upper else 1)) or (
+            axis == "period" and not upper and values[0] == 1
+        )
+        if len(values) > 1 and not natural:
+            word = "largest" if upper else "smallest"
+            value = _value(values[-1 if upper else 0])
+            found.append(f"{AXIS_NAMES[axis]} = {value} is the {word} value that was tried")
+    return found
+
+
+def _value(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) and value != int(value) else f"{value}"
+
+
+def goal_text(advice: Advice, goal: Goal) -> str:
+    text = GOAL_TEXTS[goal if "own" in advice.pilot.scores.goals else "global"]
+    if advice.pilot.scores.are_losses:
+        return text.format(what="loss", data="data like their own")
+    return text.format(what="accuracy", data="their own labels")
+
+
+# The answer in sentences
+
+
+def summary_lines(advice: Advice) -> list[str]:
+    """The recommendation, what it is level with, what a server is worth, and what is uncertain."""
+    return [
+        *_headline(advice),
+        *_level(advice),
+        *_server(advice),
+        *_limits(advice),
+        *_theory(advice),
+    ]
+
+
+def in_words(entry: Entry, islands: int) -> str:
+    """What the server does: `every 10 rounds, ask 2 devices of every island ...`."""
+    c = entry.candidate
+    if not c.has_server:
+        return "use no server: devices only average with their neighbours"
+    each = f"{plural(c.sampled // islands, 'device')} of every island"
+    asked = each if c.selection == "one_each" else f"{plural(c.sampled, 'device')} ({c.selection})"
+    receivers = {
+        "s2s": "send the average back to them",
+        "s2a": "send the average to all devices",
+    }
+    sends = receivers.get(c.primitive, f"move all devices by {c.beta or 0:g} towards the average")
+    if c.preset:
+        sends = f"use {c.preset}"
+    often = "every round" if c.period == 1 else f"every {c.period} rounds"
+    return f"{often}, ask {asked} and {sends}"
+
+
+def _headline(advice: Advice) -> Iterator[str]:
+    point, budget = advice.answer.recommendation, advice.pilot.budget
+    words = in_words(point.entry, len(advice.sizes))
+    setting = point.entry.label
+    cost = amount(advice.pilot, point.cost)
+    if budget.limit is not None:
+        cost += f" of {amount(advice.pilot, budget.limit).split(' ')[0]} allowed"
+    if advice.equal:
+        yield f"All settings do the same: {advice.equal}. No server is needed."
+        return
+    unclear = {"unclear": "Best guess, not certain: ", "clear": "Recommendation: "}
+    yield f"{unclear.get(advice.verdict, 'Only choice: ')}{words} ({setting}): {cost}."
+
+
+def _level(advice: Advice) -> Iterator[str]:
+    answer, pilot = advice.answer, advice.pilot
+    score, best = score_of(advice, answer.recommendation), answer.best
+    seeds = plural(answer.recommendation.score.count, "fresh seed")
+    goal = goal_text(advice, advice.goal)
+    yield f"{goal[0].upper()}{goal[1:]}: {score} ({seeds}, 95 % interval)."
+    gap = answer.recommendation.behind
+    if gap is not None:
+        share = ""
+        if best.cost and answer.recommendation.cost < best.cost:
+            share = f", for {100 * answer.recommendation.cost / best.cost:.0f} % of its cost"
+        yield (
+            f"The best setting found is {best.entry.label}, {amount(pilot, best.cost)}: "
+            f"{_gain(advice, gap)}. The recommended one is within {tolerance_text(pilot)} of it "
+            f"with probability {_percent(gap.within)}{share}."
+        )
+    elif answer.recommended == "best":
+        cheaper = [one for one in answer.points if one.behind and one.cost < best.cost]
+        if cheaper:
+            nearest = min(cheaper, key=lambda one: one.behind.mean if one.behind else math.inf)
+            assert nearest.behind is not None
+            yield (
+                f"It is the best setting found, and none of the cheaper ones is surely level: the "
+                f"nearest, {nearest.entry.label}, {amount(pilot, nearest.cost)}, is "
+                f"{_loss(advice, nearest.behind)}."
+            )
+
+
+def _server(advice: Advice) -> Iterator[str]:
+    """What is lost without a server."""
+    gap, none = advice.answer.server_is_worth, advice.answer.none
+    if advice.equal:
+        return
+    if gap is None:
+        yield "No setting of the server is better than no server."
+    elif advice.answer.recommended == "none":
+        yield f"The server gains nothing that counts: no server is {_loss(advice, gap)}."
+    else:
+        level = f" No server is within {tolerance_text(advice.pilot)} with probability "
+        chance = "" if gap.within < 0.01 else f"{level}{_percent(gap.within)}."
+        yield (
+            f"Without a server ({amount(advice.pilot, none.cost)}): {score_of(advice, none)}, "
+            f"{_loss(advice, gap)}.{chance}"
+        )
+
+
+def _limits(advice: Advice) -> Iterator[str]:
+    """Ends of ranges, what was not tried, and how few runs there were."""
+    yield from (f"End of a range: {text}." for text in ends(advice))
+    yield from (f"Not tried: {text}." for text in advice.pilot.skipped)
+    if advice.pilot.scores.runs < FEW_LANES and not advice.equal:
+        yield (
+            f"There was time for {plural(advice.pilot.scores.runs, 'run')} only; from about "
+            f"{FEW_LANES} on answers are reliable. Give more minutes."
+        )
+
+
+def score_of(advice: Advice, point: Point) -> str:
+    """The score on fresh seeds: `94.81 ± 0.21`."""
+    styles = (".4g", ".2g") if advice.pilot.scores.are_losses else (".2f", ".2f")
+    return plus_minus(point.score.mean, point.score.half_width, *styles)
+
+
+def _loss(advice: Advice, gap: Gap) -> str:
+    """How far behind the best: `1.2 points behind it (0.9 to 1.5)`."""
+    unit = " %" if advice.pilot.scores.are_losses else " points"
+    size = f"{abs(gap.mean):.2g}{unit}"
+    if math.isnan(gap.low):
+        return f"{size} behind the best"
+    if not gap.is_clear:
+        return f"{size} {'behind' if gap.mean >= 0 else 'ahead of'} the best, within chance " \
+               f"({gap.low:.2g} to {gap.high:.2g})"  # fmt: skip
+    return f"{size} behind the best ({gap.low:.2g} to {gap.high:.2g})"
+
+
+def _gain(advice: Advice, gap: Gap) -> str:
+    """How far ahead the best is: `0.05 points better, within chance (-0.1 to 0.2)`."""
+    unit = " %" if advice.pilot.scores.are_losses else " points"
+    word = "better" if gap.mean >= 0 else "worse on fresh seeds"
+    chance = "" if gap.is_clear else ", within chance"
+    return f"{abs(gap.mean):.2g}{unit} {word}{chance} ({gap.low:.2g} to {gap.high:.2g})"
+
+
+def _percent(chance: float) -> str:
+    """A probability; never 0 or 100 %."""
+    if chance > 0.99:
+        return "above 99 %"
+    return "below 1 %" if chance < 0.01 else f"{100 * chance:.0f} %"
+
+
+# Tables
+
+
+def curve_sheet(advice: Advice) -> Sheet:
+    """The confirmed settings by cost, from no server upward."""
     losses = advice.pilot.scores.are_losses
-    columns = headings(advice.pilot.scores.goals, losses)
-    found = advice.ranking()[:SHOWN]
-    chosen = len({(entry.candidate.sampled, entry.candidate.period) for entry, _ in found}) > 1
-    selected = len({entry.candidate.selection for entry, _ in found}) > 1
     rows = []
-    for entry, scores in found:
-        c = entry.candidate
-        rule = (c.selection,) if selected else ()
-        server = (str(c.sampled), str(c.period)) if chosen else ()
-        cells = (score_text(scores[goal], losses) for goal in scores if goal in columns)
-        ends = f"{entry.stepsize:.3g}", f"{advice.cost(c):,.0f}"
-        rows.append((c.label, *rule, *server, *cells, *ends))
-    first = ("", "sampled by") if selected else ("",)
-    server = ("K", "H") if chosen else ()
-    header = (*first, *server, *columns.values(), "step-\nsize", "mes-\nsages")
-    sides = "l" * len(first) + "r" * (len(header) - len(first))
-    return Sheet("Standings", header, tuple(rows), sides)
+    for point in advice.answer.points:
+        c = point.entry.candidate
+        server = (c.selection, str(c.sampled), str(c.period)) if c.has_server else ("", "", "")
+        gap = point.behind
+        behind = "" if gap is None else f"{gap.mean:.2f} ({gap.low:.2f} to {gap.high:.2f})"
+        rows.append(
+            (
+                ", ".join(ROLES[role] for role in point.roles if role in ROLES),
+                c.name,
+                *server,
+                f"{point.entry.stepsize:.3g}",
+                amount(advice.pilot, point.cost).split(" ")[0],
+                score_of(advice, point),
+                behind,
+            )
+        )
+    unit = "MB" if advice.question.bytes is not None else advice.question.cost_unit
+    score = "loss" if losses else "score %"
+    header = ("", "", "sampled by", "K", "H", "step-\nsize", unit, score, "behind the best\n(95 %)")
+    return Sheet("Score against cost", header, tuple(rows), "lll" + "r" * 6)
 
 
 def bounds_sheet(advice: Advice) -> Sheet:
@@ -155,137 +370,6 @@ def show_advice_progress(minutes: float) -> Iterator[AdviceProgress]:
         yield _Bar(progress, 60 * minutes)
 
 
-def summary_lines(advice: Advice) -> list[str]:
-    """The recommendation, its gain, the selection rule, the other goals, and the theory."""
-    return [*_headline(advice), *_selection(advice), *_other_goals(advice), *_theory(advice)]
-
-
-def _headline(advice: Advice) -> Iterator[str]:
-    best, decision = advice.best, advice.decision
-    candidate = best.candidate
-    setting = (
-        f"{candidate.label}, sampled by {candidate.selection}, K = {candidate.sampled}, "
-        f"H = {candidate.period}, stepsize {best.stepsize:.3g}"
-    )
-    if advice.equal:
-        yield f"All primitives do the same: {advice.equal}. Take {setting}."
-        return
-    unclear = decision.verdict == "unclear"
-    yield f"{'No clear winner. Best so far' if unclear else 'Recommendation'}: {setting}."
-    yield _gain_sentence(advice, decision)
-    if unclear:
-        yield from _unclear_sentences(advice, decision)
-    yield _cost(advice)
-
-
-def _gain_sentence(advice: Advice, decision: Decision) -> str:
-    """The score, its lead over the runner-up, and the confidence."""
-    words, score = _goal_text(advice, decision.goal), decision.score
-    value = f"{-score.mean:.4g}" if advice.pilot.scores.are_losses else f"{score.mean:.2f} %"
-    text = f"{words[0].upper()}{words[1:]} {value}"
-    rival = decision.runner_up
-    if rival is None:
-        return f"{text}; nothing else was compared."
-    lead, sure = _lead_text(advice, rival), decision.confidence
-    confidence = "" if sure is None else f", confidence {100 * sure:.0f} %"
-    if sure is not None and sure > 0.99:  # never 100 %
-        confidence = ", confidence above 99 %"
-    return f"{text}: {lead}, the runner-up (seeds: {score.count}{confidence})."
-
-
-def _goal_text(advice: Advice, goal: Goal) -> str:
-    text = GOAL_TEXTS[goal if "own" in advice.pilot.scores.goals else "global"]
-    if advice.pilot.scores.are_losses:
-        return text.format(what="loss", data="data like their own")
-    return text.format(what="accuracy", data="their own labels")
-
-
-def _selection(advice: Advice) -> Iterator[str]:
-    rivals, best = advice.decision.selections, advice.best.candidate
-    if advice.equal or not rivals:
-        return
-    is_runner_up = not advice.decision.rivals  # then the gain is about the rules already
-    if not is_runner_up and all(rival.is_clear for rival in rivals):
-        yield (
-            f"Whom to sample: {best.selection}, {_lead_text(advice, rivals[0])}, the same "
-            "primitive under the next best rule."
-        )
-    elif not is_runner_up:
-        level = [rival for rival in rivals if not rival.is_clear]
-        others = " and ".join(rival.entry.candidate.selection for rival in level)
-        most = max(max(-rival.lead.low, rival.lead.high) for rival in level)
-        unit = "" if advice.pilot.scores.are_losses else " points"
-        within = f" (they differ by at most {most:.2g}{unit}, 95 %)" if math.isfinite(most) else ""
-        yield f"Whom to sample: {best.selection} is not clearly better than {others}{within}."
-    if (alone := advice.selection_alone()) and alone[1].is_clear:
-        entry, gained = alone
-        yield (
-            f"The cheapest change: keep {advice.experiment.server.primitive} and sample by "
-            f"{entry.candidate.selection}, which alone is {_lead_text(advice, gained)}."
-        )
-
-
-def _lead_text(advice: Advice, rival: Rival) -> str:
-    """The lead over a rival, such as `0.52 ± 0.21 points above s2a`; for losses, `below s2a`."""
-    losses, lead = advice.pilot.scores.are_losses, rival.lead
-    style = ".3g" if losses else ".2f"
-    size = plus_minus(lead.mean, lead.half_width, style, style)
-    return f"{size} {'below' if losses else 'points above'} {advice.label(rival.entry.candidate)}"
-
-
-def _unclear_sentences(advice: Advice, decision: Decision) -> Iterator[str]:
-    """Sentences on how many seeds would settle it, and on a cheaper equal candidate."""
-    needed, lead = decision.seeds_to_settle(), decision.decisive[0].lead
-    if lead.count < 2:
-        yield "One seed does not show the noise: give more seeds or minutes."
-        return
-    unit = "" if advice.pilot.scores.are_losses else " points"
-    most = f"The two differ by at most {max(-lead.low, lead.high):.2g}{unit} (95 %)"
-    if needed is None:
-        yield f"{most}; no reasonable number of seeds would tell them apart."
-    else:
-        minutes = (needed - decision.score.count) * advice.pilot.seconds_per_seed / 60
-        more = f"about {max(0.1, minutes):.1f} minutes more here"
-        yield f"{most}. To settle it, give {needed} seeds: {more}."
-    level = [rival.entry.candidate for rival in decision.decisive if not rival.is_clear]
-    cheaper = min(level, key=advice.cost, default=None)
-    if cheaper and advice.cost(cheaper) < advice.cost(advice.best.candidate):
-        cost = _cost_text(advice.cost(cheaper))
-        yield f"Not clearly worse, and cheaper: {advice.label(cheaper)}, {cost}."
-
-
-def _cost(advice: Advice) -> str:
-    candidate, budget = advice.best.candidate, advice.pilot.budget
-    rounds = budget.reach(candidate)
-    text = f"Cost over {rounds} rounds: {_cost_text(advice.cost(candidate))}"
-    text += f", {advice.bytes(candidate) / 1e6:,.3g} MB"
-    rival = advice.decision.runner_up
-    if rival is not None:
-        other = rival.entry.candidate
-        text += f"; {advice.label(other)} {_cost_text(advice.cost(other))}"
-        if budget.reach(other) != rounds:
-            text += f" over {budget.reach(other)} rounds"
-    return f"{text}."
-
-
-def _cost_text(cost: float) -> str:
-    return f"{cost:,.0f} messages" if cost == int(cost) else f"{cost:,.1f} messages' worth"
-
-
-def _other_goals(advice: Advice) -> Iterator[str]:
-    if advice.equal or "own" not in advice.pilot.scores.goals:
-        return
-    for goal, decision in advice.decisions.items():
-        rival = decision.runner_up
-        if goal == advice.goal or rival is None:
-            continue
-        clear = "" if decision.verdict == "clear" else " (not a clear lead)"
-        yield (
-            f"For the {_goal_text(advice, goal)} alone: "
-            f"{advice.label(decision.best.candidate)}, {_lead_text(advice, rival)}{clear}."
-        )
-
-
 def _theory(advice: Advice) -> Iterator[str]:
     if advice.constants is not None:
         yield f"Your problem: {regime(advice.constants)}."
@@ -297,12 +381,7 @@ def _theory(advice: Advice) -> Iterator[str]:
     fewer, more = sorted(advice.prediction.order, key=lambda answer: answer.rounds)
     times = f"{more.rounds / fewer.rounds:.3g} times as many"
     many = "infinitely many" if math.isinf(more.rounds) else times
-    agree = {
-        True: "; the pilot agrees",
-        False: "; the pilot disagrees, and is more reliable because it ran your problem",
-        None: "",
-    }[advice.agreement]
     yield (
         f"Theory: for the average model the bounds favour {fewer.primitive} ({more.primitive} "
-        f"needs {many} rounds){agree}."
+        f"needs {many} rounds). The pilot ran your problem and is more reliable."
     )

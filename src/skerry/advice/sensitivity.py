@@ -1,26 +1,27 @@
-"""Changes that would change the advice, computed from the pilot's runs or from the theory."""
+"""Changes that would change the advice, estimated from the pilot's runs or from the theory."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
-from skerry.advice.candidates import Candidate, Entry, can_sample, nearby, preset_candidates
-from skerry.advice.decision import WINDOW, Decision, PilotScores, decide
-from skerry.advice.pilot import MARGIN, AdviceProgress, Histories, Pilot, run_entries, stride
-from skerry.advice.prediction import Prediction, favoured
-from skerry.advice.question import Timer
-from skerry.config.experiment import Experiment
-from skerry.report.text import plus_minus
-from skerry.runs.driver import Driver
-from skerry.theory.crossings import Stretch, stretches
-from skerry.theory.operators import Array
+from skerry.advice.answer import Answer
+from skerry.advice.pilot import Pilot
+from skerry.advice.prediction import Prediction
+from skerry.advice.question import Goal
+from skerry.advice.search import SURE, Model
+from skerry.advice.settings import Axis, Budget, Candidate, Entry, nearby
 
-MOST_SEEDS = 4
-CURVE_LOOKS = 2  # evaluations of a curve per fifth of the rounds
-DEARER = (1.5, 2, 3, 5, 10, 20)
-MORE_DIFFERENT = (2.0, 4.0, 10.0)
+DEARER = 10
+MORE_DIFFERENT = 4.0
+GOAL_NAMES: dict[Goal, str] = {
+    "global": "only the average model counted",
+    "own": "only devices on their own data counted",
+    "both": "the average model and own data counted alike",
+    "worst_tenth": "only the worst tenth of the devices counted",
+}
 
 
 @dataclass(frozen=True)
@@ -29,176 +30,178 @@ class Effect:
 
     condition: str
     answer: str
-    changes: bool  # whether the answer is another primitive than the recommended one
+    changes: bool  # whether the answer is another setting than the recommended one
     basis: Literal["pilot", "theory"]
 
 
-def run_nearby(pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProgress) -> None:
-    """Run the best entry of each primitive at neighbouring K and H, on a few seeds."""
-    if pilot.question.chooses_server:  # they are candidates already
+def effects(pilot: Pilot, answer: Answer, prediction: Prediction | None) -> Iterator[Effect]:
+    """All changed conditions, in the order in which they are told."""
+    chosen = answer.recommendation.entry
+    if chosen.candidate.has_server:
+        yield from _neighbours(pilot, answer.model, chosen)
+    yield from _budgets(pilot, answer.model, chosen)
+    yield from _goals(pilot, chosen)
+    yield _dearer_downloads(pilot, answer.model, chosen)
+    if prediction is not None:
+        yield from _by_theory(prediction)
+
+
+def _neighbours(pilot: Pilot, model: Model, chosen: Entry) -> Iterator[Effect]:
+    """K and H doubled and halved, at the best stepsize and rule for them."""
+    candidate, budget = chosen.candidate, pilot.budget
+    for words, K, H in nearby(budget.devices, candidate.sampled, candidate.period):
+        axis: Axis = "sampled" if words[0] == "K" else "period"
+        now, wanted = getattr(candidate, axis), K if axis == "sampled" else H
+        values = [int(one) for one in pilot.space.values[axis] if (one - now) * (wanted - now) > 0]
+        value = min(values, key=lambda one: abs(math.log(one / wanted)), default=None)
+        moved = _moved(candidate, axis, value or now)
+        there = [
+            entry
+            for entry in model.entries
+            if replace(entry.candidate, selection=candidate.selection) == moved
+        ]
+        if value is None or not there:
+            end = "largest" if wanted > now else "smallest"
+            yield Effect(f"if {words}", f"not tried: {now} is the {end} value", False, "pilot")
+            continue
+        other = model.best(there)
+        gain, changes = _difference(pilot, model, chosen, other)
+        answer = f"{gain} for {cost_text(pilot, other)}"
+        answer += "" if budget.allows(other.candidate) else ", beyond the budget"
+        answer += "" if model.tried(other) else ", estimated"
+        yield Effect(f"if {words.rpartition(' ')[0]} {value}", answer, changes, "pilot")
+
+
+def _moved(candidate: Candidate, axis: Axis, value: int) -> Candidate:
+    if axis == "sampled":
+        return replace(candidate, sampled=value)
+    return replace(candidate, period=value)
+
+
+def _difference(pilot: Pilot, model: Model, now: Entry, then: Entry) -> tuple[str, bool]:
+    """How much better another setting is, and whether by clearly more than the tolerance."""
+    gain_d = model.draws[:, model.index[then]] - model.draws[:, model.index[now]]
+    low, high = np.quantile(gain_d, [0.025, 0.975])
+    unit = "%" if pilot.scores.are_losses else "points"
+    size, worse = abs(float(gain_d.mean())), gain_d.mean() < 0
+    word = "worse" if worse else "better"
+    span = sorted((abs(low), abs(high))) if low * high > 0 else None
+    chance = "within chance" if span is None else f"{span[0]:.2g} to {span[1]:.2g}"
+    clearly = float((gain_d > model.tolerance).mean()) >= SURE
+    return f"{size:.2g} {unit} {word} ({chance})", clearly
+
+
+def _budgets(pilot: Pilot, model: Model, chosen: Entry) -> Iterator[Effect]:
+    """The budget halved and doubled; without a budget, half of what the answer costs."""
+    budget = pilot.budget
+    if budget.limit is None:
+        half = replace(budget, limit=budget.cost(chosen.candidate) / 2)
+        if chosen.candidate.has_server:
+            condition = f"if only half as many were allowed ({limit_text(pilot, half)})"
+            yield _under(pilot, model, chosen, half, condition)
         return
-    server, n, sizes = pilot.base.server, pilot.budget.devices, pilot.base.network.sizes
-    best = pilot.scores.best_by_primitive(pilot.entries, pilot.question.goal)
-    entries = [
-        Entry(at, stepsize)
-        for _, K, H in nearby(n, server.sampled, server.period)
-        for candidate, stepsize in best.values()
-        if can_sample(candidate.selection, K, sizes)
-        for at in _at(candidate, K, H, pilot.base)
+    for words, factor in (("halved", 0.5), ("doubled", 2.0)):
+        other = replace(budget, limit=factor * budget.limit)
+        condition = f"if the budget were {words} ({limit_text(pilot, other)})"
+        yield _under(pilot, model, chosen, other, condition)
+
+
+def _under(pilot: Pilot, model: Model, chosen: Entry, budget: Budget, condition: str) -> Effect:
+    """The recommendation under another budget or other prices."""
+    then = recommend(model, budget, pilot.search.may_be_none)
+    if then is None:
+        return Effect(condition, "no server: nothing else is affordable", True, "pilot")
+    if _same(then, chosen):
+        return Effect(condition, f"still {then.candidate.label}", False, "pilot")
+    gain, _ = _difference(pilot, model, chosen, then)
+    answer = f"{then.label}: {gain} for {cost_text(pilot, then, budget)}"
+    return Effect(condition, answer, True, "pilot")
+
+
+def recommend(model: Model, budget: Budget, may_be_none: bool = True) -> Entry | None:
+    """The cheapest tried setting that is level with the best, under a budget."""
+    allowed = [
+        entry
+        for entry in _tried(model)
+        if budget.allows(entry.candidate) and (may_be_none or entry.candidate.has_server)
     ]
-    affordable = int(MARGIN * timer.left / max(pilot.seconds_for(len(entries)), 1e-9))
-    seeds = pilot.seeds[: min(MOST_SEEDS, affordable)]
-    if len(seeds) < 2:
-        return
-    progress.doing("trying neighbouring K and H")
-    for seed in seeds:
-        if run_entries(pilot, entries, [seed], driver, timer.is_up) is None:
-            return
+    if not allowed:
+        return None
+    cost_e = np.array([budget.cost(entry.candidate) for entry in model.entries])
+    priced = replace(model, cost_e=cost_e)
+    return priced.cheapest_level(model.best(allowed), SURE, allowed)
 
 
-def _at(candidate: Candidate, K: int, H: int, base: Experiment) -> list[Candidate]:
-    """The candidate at another K and H, as far as its preset allows."""
-    if candidate.preset:
-        return preset_candidates([candidate.preset], [(K, H)], [candidate.selection], base)
-    return [replace(candidate, sampled=K, period=H)]
-
-
-def run_full_curves(
-    pilot: Pilot, driver: Driver, timer: Timer, progress: AdviceProgress
-) -> Histories:
-    """Run the remaining candidates, evaluated from the start: scores if they ended earlier."""
-    entries, window = pilot.tuned(pilot.question.goal), int(WINDOW * pilot.base.rounds)
-    every = stride(window, CURVE_LOOKS, {candidate.period for candidate in pilot.candidates})
-    evaluate = pilot.base.evaluate.model_copy(update={"every": every, "after": 0})
-    base = pilot.base.model_copy(update={"evaluate": evaluate})
-    tracing = replace(pilot, base=base, scores=PilotScores(pilot.scores.measures))
-    curves = Histories()
-    progress.doing("evaluating curves over all rounds")
-    for seed in pilot.seeds[:MOST_SEEDS]:
-        if pilot.seconds_per_seed > timer.left:
-            break
-        found = run_entries(tracing, entries, [seed], driver, timer.is_up)
-        if found is None:
-            break
-        curves |= found
-    return curves
-
-
-def effects(
-    pilot: Pilot, curves: Histories, decision: Decision, prediction: Prediction | None
-) -> Iterator[Effect]:
-    """All conditions that can be checked with the time and the theory at hand."""
-    yield from _other_servers(pilot, decision, prediction)
-    yield from _own_weight(pilot)
-    if curves:
-        yield _dearer_downlink(pilot, curves, decision)
-    if prediction is not None and len(pilot.base.network.sizes) > 1:
-        yield _more_different_islands(prediction)
-
-
-def _other_servers(
-    pilot: Pilot, decision: Decision, prediction: Prediction | None
-) -> Iterator[Effect]:
-    """K and H doubled and halved: from the pilot's runs, else from the bounds."""
-    best = decision.best.candidate
-    for words, K, H in nearby(pilot.budget.devices, best.sampled, best.period):
-        tried = pilot.scores.values
-        there = [e for e in tried if (e.candidate.sampled, e.candidate.period) == (K, H)]
-        found = decide(pilot.scores, decision.goal, there)
-        if found is not None and found.rivals:
-            yield _measured(f"if {words}", found, decision)
-        elif (
-            prediction
-            and decision.goal in ("global", "both")
-            and (K, H) in prediction.order_by_server
+def _goals(pilot: Pilot, chosen: Entry) -> Iterator[Effect]:
+    for goal in pilot.scores.goals:
+        if (
+            goal == pilot.question.goal
+            or pilot.scores.measures[goal] == pilot.scores.measures[pilot.question.goal]
         ):
-            then = favoured(*prediction.order_by_server[K, H])
-            yield _predicted(f"if {words}", prediction.favours(), then)
+            continue
+        model = pilot.search.model(goal)
+        then = recommend(model, pilot.budget, pilot.search.may_be_none)
+        condition = f"if {GOAL_NAMES[goal]}"
+        if then is None or _same(then, chosen):
+            yield Effect(condition, f"still {chosen.candidate.label}", False, "pilot")
+            continue
+        gain, _ = _difference(pilot, model, chosen, then)
+        answer = f"{then.label}: {gain} for {cost_text(pilot, then)}"
+        yield Effect(condition, answer, True, "pilot")
 
 
-def _measured(condition: str, found: Decision, decision: Decision) -> Effect:
-    if all(rival.lead.mean == 0 for rival in found.rivals):
-        return Effect(condition, "all primitives do the same", False, "pilot")
-    other, rival = found.best.candidate, found.rivals[0]
-    clear = "" if found.verdict == "clear" else ", not clearly"
-    lead = plus_minus(rival.lead.mean, rival.lead.half_width, ".2g")
-    answer = f"{other.label}, {lead} ahead of {rival.entry.candidate.label}{clear}"
-    changes = other.kind != decision.best.candidate.kind
-    return Effect(condition, answer, changes and not clear, "pilot")
+def _dearer_downloads(pilot: Pilot, model: Model, chosen: Entry) -> Effect:
+    budget = pilot.budget
+    price = DEARER * (budget.prices.downlink or budget.prices.uplink)
+    other = replace(budget, prices=replace(budget.prices, downlink=price))
+    times = f"{DEARER} times as much" + ("" if budget.prices.downlink else " as an upload")
+    return _under(pilot, model, chosen, other, f"if a download cost {times}")
+
+
+def _by_theory(prediction: Prediction) -> Iterator[Effect]:
+    """One more island, and islands that differ more, by the bounds for the average model."""
+    setting, now = prediction.order[0].parameters, prediction.favours()
+    sizes = setting.components
+    if isinstance(sizes, tuple):
+        more = (*sizes, max(1, round(sum(sizes) / len(sizes))))
+        then = prediction.favours_if(devices=sum(more), components=more)
+        yield _predicted("if there were one more island", now, then)
+    if len(prediction.order[0].parameters.sizes) > 1:
+        wider = MORE_DIFFERENT * float(setting.zeta_inter)
+        then = prediction.favours_if(zeta_inter=wider)
+        yield _predicted(f"if islands differed {MORE_DIFFERENT:g} times as much", now, then)
 
 
 def _predicted(condition: str, now: str | None, then: str | None) -> Effect:
     """The answer of the bounds, which is about the average model."""
-    name = then or "neither S2S nor S2A"
+    name = then or "neither s2s nor s2a"
     still = "still " if then == now else ""
     answer = f"the bounds {still}favour {name} for the average model"
     return Effect(condition, answer, then != now, "theory")
 
 
-def _own_weight(pilot: Pilot) -> Iterator[Effect]:
-    """The best candidate as the weight of own accuracy (or own loss) goes from 0 to 1."""
-    scores = pilot.scores
-    if "own" not in scores.goals:
-        return
-    what = "loss" if scores.are_losses else "accuracy"
-    # Only means over the same number of finished seeds can be compared.
-    counts = {entry: scores.estimate(entry, "own").count for entry in pilot.entries}
-    entries = [entry for entry in counts if counts[entry] == max(counts.values())]
-    means = {entry: (scores.mean(entry, "global"), scores.mean(entry, "own")) for entry in entries}
-    among = [entry.candidate for entry in entries]
-
-    def missing(weights: Array) -> dict[str, Array]:
-        """Points below 100 of each candidate, at its best stepsize for the weight."""
-        costs: dict[str, Array] = {}
-        for entry, (common, own) in means.items():
-            name = entry.candidate.label_among(among)
-            lacks = 100 - (1 - weights) * common - weights * own
-            costs[name] = np.minimum(costs[name], lacks) if name in costs else lacks
-        return costs
-
-    won = [
-        stretch
-        for stretch in stretches(np.linspace(0, 1, 101), missing, continuous=True)
-        if stretch.first < stretch.last
-    ]
-    if len(won) == 1:
-        answer = f"{won[0].winner} whatever own {what} weighs"
-    else:
-        answer = ", ".join(f"{_span(stretch)} {stretch.winner}" for stretch in won)
-    yield Effect(f"if own {what} weighed more or less", answer, len(won) > 1, "pilot")
+def _tried(model: Model) -> Sequence[Entry]:
+    return [entry for entry in model.entries if model.tried(entry)]
 
 
-def _span(stretch: Stretch) -> str:
-    if stretch.first == 0:
-        return f"up to a weight of {stretch.last:.2f}"
-    return f"to {stretch.last:.2f}" if stretch.last < 1 else "above it"
+def _same(one: Entry, other: Entry) -> bool:
+    """Whether two entries have the same server, whatever their stepsizes."""
+    return one.candidate == other.candidate
 
 
-def _dearer_downlink(pilot: Pilot, curves: Histories, decision: Decision) -> Effect:
-    """The price of a downlink message at which another primitive is better at equal cost."""
-    budget, best = pilot.budget, decision.best.candidate
-    limit = budget.limit or budget.cost(best, budget.rounds)
-    for factor in DEARER:
-        prices = replace(budget.prices, downlink=factor * budget.prices.downlink)
-        dearer = replace(budget, prices=prices, limit=limit)
-        scores = PilotScores(pilot.scores.measures)
-        for (entry, seed), curve in curves.items():
-            if until := dearer.reach(entry.candidate):
-                scores.add(entry, seed, curve, until)
-        found = scores.best(scores.values, decision.goal)
-        if found is not None and dearer.cost(found.candidate, 1) < dearer.cost(best, 1):
-            rounds = f"{dearer.reach(best)} rounds of {best.label} at equal cost"
-            answer = f"{found.candidate.label}: there would be only {rounds}"
-            return Effect(f"if a downlink cost {factor:g} times as much", answer, True, "pilot")
-    condition = f"if a downlink cost up to {DEARER[-1]} times as much"
-    return Effect(condition, f"still {best.label}, at equal cost", False, "pilot")
+def cost_text(pilot: Pilot, entry: Entry, budget: Budget | None = None) -> str:
+    """What a whole run costs: `96 uploads`."""
+    return amount(pilot, (budget or pilot.budget).cost(entry.candidate))
 
 
-def _more_different_islands(prediction: Prediction) -> Effect:
-    """The first factor at which the bounds prefer another primitive, or the largest tried."""
-    for factor in MORE_DIFFERENT:
-        then = prediction.favours_if_islands_differed(factor)
-        if then != prediction.favours():
-            break
-    condition = f"if islands differed {factor:g} times as much"
-    return _predicted(condition, prediction.favours(), then)
+def limit_text(pilot: Pilot, budget: Budget) -> str:
+    return amount(pilot, budget.limit or 0.0)
+
+
+def amount(pilot: Pilot, cost: float) -> str:
+    """A cost with its unit: `96 uploads`, `1.2 MB`."""
+    if pilot.question.bytes is not None:
+        return f"{cost * pilot.message_bytes / 1e6:,.3g} MB"
+    count = f"{cost:,.0f}" if cost == int(cost) else f"{cost:,.1f}"
+    unit = pilot.question.cost_unit
+    return f"{count} {unit[:-1] if cost == 1 and unit.endswith('s') and ' ' not in unit else unit}"

@@ -1,16 +1,12 @@
-"""`skerry advise`: recommend a primitive, a selection, K and H for a fleet."""
+"""`skerry advise`: recommend a setting of the server for a fleet."""
 
-import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from skerry.cli.commands import options
 from skerry.cli.commands.options import option
-
-if TYPE_CHECKING:
-    from skerry.advice.advise import Advice
 
 
 def advise_command(
@@ -27,16 +23,19 @@ def advise_command(
     among: Annotated[
         str,
         option(
-            "What may be recommended: primitives, such as s2a,blend:0.3, presets, such as "
+            "What may be recommended: primitives, such as none,s2a,blend:0.3, presets, such as "
             "gradient_tracking,carry, and selections, such as uniform,one_each. Selections by "
-            "default: the experiment's own, and those that sample every island."
+            "default: the experiment's own, and one_each."
         ),
-    ] = "s2s,s2a,blend",
+    ] = "none,s2s,s2a,blend",
     budget_messages: Annotated[
-        float | None, option("Send at most N messages; K and H are chosen too.", "N")
+        float | None, option("A whole run may send at most N messages, at their prices.", "N")
+    ] = None,
+    budget_uploads: Annotated[
+        float | None, option("A whole run may have at most N uploads; downloads are free.", "N")
     ] = None,
     budget_bytes: Annotated[
-        float | None, option("Send at most N bytes; K and H are chosen too.", "N")
+        float | None, option("A whole run may send at most N bytes.", "N")
     ] = None,
     rounds: Annotated[
         int | None, option("Number of rounds.", "N", "the experiment's", min=1)
@@ -44,76 +43,71 @@ def advise_command(
     price: Annotated[
         str | None,
         option(
-            "Price of a message, such as up=1,down=0.2 (also broadcast, d2d). If no budget is "
-            "given, the budget is what the experiment's own setting costs at these prices.",
+            "Price of a message, such as up=1,down=0.2 (also broadcast, d2d).",
             "PRICES",
             "up=1,down=1,d2d=0",
         ),
     ] = None,
+    sampled: Annotated[
+        str | None,
+        option("Values of K to try, such as 4,8; one value fixes it.", "NUMBERS", "a range"),
+    ] = None,
+    periods: Annotated[
+        str | None,
+        option("Values of H to try, such as 5,10; one value fixes it.", "NUMBERS", "a range"),
+    ] = None,
     stepsizes: Annotated[
         str | None,
-        option("Stepsizes to try, such as 0.01,0.1.", "NUMBERS", "a grid around the experiment's"),
+        option("Stepsizes to try, such as 0.01,0.1.", "NUMBERS", "a range around the experiment's"),
     ] = None,
     minutes: Annotated[float, option("Time limit.")] = 5.0,
-    seeds: Annotated[int, option("Largest number of seeds.", min=1)] = 20,
+    seeds: Annotated[int, option("Largest number of fresh seeds.", min=2)] = 100,
     device: options.Device = "auto",
     out: Annotated[
         Path | None, option("Folder for the recorded runs and advice.json.", "DIR")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Recommend a primitive, whom to sample, K and H for your fleet, from runs on that fleet."""
+    """Recommend a server setting for your fleet: score against cost, from runs on that fleet."""
     from skerry.advice.screen import print_advice, show_advice_progress
     from skerry.report.text import console
 
     experiment = options.read_experiment(file, settings)
     hint = f"Finished runs are in {out}. The same command reuses them." if out else ""
+    words = [*([str(file)] if file else []), *(w for one in settings or () for w in ("--set", one))]
     with options.computing(hint), show_advice_progress(minutes) as progress:
         from skerry.advice.advise import advise
         from skerry.advice.question import read_prices
 
-        steps = options.parse_numbers("stepsizes", stepsizes, whole=False) if stepsizes else None
+        def numbers(name: str, text: str | None, whole: bool) -> list[Any] | None:
+            return options.parse_numbers(name, text, whole=whole) if text else None
+
         advice = advise(
             experiment,
             goal=goal,
             among=among,
             budget=budget_messages,
+            budget_uploads=budget_uploads,
             budget_bytes=budget_bytes,
             prices=read_prices(price) if price is not None else None,
             rounds=rounds,
-            stepsizes=steps,
+            sampled=numbers("sampled", sampled, True),
+            periods=numbers("periods", periods, True),
+            stepsizes=numbers("stepsizes", stepsizes, False),
             minutes=minutes,
             seeds=seeds,
             device=device,
             out=out,
             progress=progress,
+            source=words,
         )
     if as_json:
         options.print_json(advice.to_json())
         return
     screen = console()
     print_advice(advice, screen)
-    screen.print(f"Use it: {_run_command(advice, file)}", markup=False)
+    for name, command in advice.commands().items():
+        title = {"use": "Use it", "compare": "Compare it with no server"}[name]
+        screen.print(f"{title}: {command}", markup=False, soft_wrap=True)
     if out is not None:
         typer.echo(f"Records: {out}/skerry.sqlite and {out}/advice.json.")
-
-
-def _run_command(advice: "Advice", file: Path | None) -> str:
-    """Return the `skerry run` command that uses the recommendation."""
-    candidate, stepsize = advice.best
-    settings = {
-        "server.primitive": candidate.primitive,
-        "server.beta": candidate.beta,
-        "server.sampled": candidate.sampled,
-        "server.period": candidate.period,
-        "server.selection": candidate.selection,
-        "training.stepsize": f"{stepsize:.4g}",
-    }
-    words = ["skerry", "run", *([str(file)] if file else [])]
-    if candidate.preset:
-        words += ["--compare", candidate.preset]
-        del settings["server.primitive"]  # the preset sets it
-    for field, value in settings.items():
-        if value is not None:
-            words += ["--set", f"{field}={value}"]
-    return shlex.join(words)

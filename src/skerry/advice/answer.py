@@ -1,0 +1,165 @@
+"""The answer: the curve of score against cost, and the points on it that are named."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from skerry.advice.pilot import FEW_LANES, Pilot
+from skerry.advice.scores import Gap
+from skerry.advice.search import Model
+from skerry.advice.settings import Entry
+from skerry.analysis.statistics import Estimate, holm
+
+Role: TypeAlias = Literal["best", "cheapest", "none"]
+Verdict: TypeAlias = Literal["clear", "unclear", "equal", "alone"]
+CLEAR = 0.95  # probability from which a statement is called clear
+
+
+@dataclass(frozen=True)
+class Point:
+    """A confirmed setting: its cost, its score on fresh seeds, and its gap to the best."""
+
+    entry: Entry
+    cost: float  # in messages at their prices
+    score: Estimate
+    behind: Gap | None  # None for the best itself
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A sentence with how sure it is."""
+
+    text: str
+    probability: float | None = None
+    p: float | None = None  # of a paired t test, Holm-corrected
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The points that are named, the curve, and what is said about them."""
+
+    best: Point
+    cheapest: Point
+    none: Point
+    recommended: Role
+    points: tuple[Point, ...]  # all confirmed settings, by cost
+    statements: tuple[Statement, ...]
+    verdict: Verdict
+    model: Model
+
+    @property
+    def recommendation(self) -> Point:
+        return {"best": self.best, "cheapest": self.cheapest, "none": self.none}[self.recommended]
+
+    @property
+    def curve(self) -> tuple[Point, ...]:
+        """The points that are better than all cheaper ones, and those that are named."""
+        found: list[Point] = []
+        top = -math.inf
+        for point in self.points:
+            height = -math.inf if point.behind is None else -point.behind.mean
+            height = 0.0 if point.behind is None else height
+            if height > top or point.roles:
+                found.append(point)
+            top = max(top, height)
+        return tuple(found)
+
+    @property
+    def server_is_worth(self) -> Gap | None:
+        """What is lost without a server: how far `none` is behind the best."""
+        return self.none.behind
+
+    @property
+    def none_is_level(self) -> bool:
+        """Whether no server is more likely than not within the tolerance of the best."""
+        gap = self.none.behind
+        return gap is None or gap.within >= 0.5
+
+
+def answer_of(pilot: Pilot) -> Answer:
+    """The answer of a pilot, with intervals and tests from fresh seeds alone."""
+    best, cheapest, none = pilot.best, pilot.cheapest, pilot.none
+    assert best is not None
+    assert cheapest is not None
+    assert none is not None
+    recommended: Role = "none" if cheapest == none else "best" if cheapest == best else "cheapest"
+    chosen = {"best": best, "cheapest": cheapest, "none": none}[recommended]
+
+    def point(entry: Entry) -> Point:
+        named = {"recommended": chosen, "best": best, "cheapest": cheapest, "none": none}
+        return Point(
+            entry,
+            pilot.budget.cost(entry.candidate),
+            pilot.scores.score(entry, pilot.question.goal, pilot.fresh),
+            None
+            if entry == best
+            else pilot.scores.gap(pilot.question.goal, best, entry, pilot.fresh),
+            tuple(role for role, holder in named.items() if holder == entry),
+        )
+
+    points = tuple(map(point, pilot.confirmed))
+    by_entry = {one.entry: one for one in points}
+    named = by_entry[best], by_entry[cheapest], by_entry[none]
+    statements = _statements(pilot, *named, points)
+    lanes = pilot.scores.runs
+    sure = [one.probability for one in statements if one.probability is not None]
+    clear = all(chance >= CLEAR for chance in sure[:1]) and lanes >= FEW_LANES
+    alone = len(pilot.space.entries()) == len(pilot.space.values["stepsize"])
+    verdict: Verdict = "alone" if alone else "clear" if clear else "unclear"
+    return Answer(*named, recommended, points, statements, verdict, pilot.model())
+
+
+def _statements(
+    pilot: Pilot, best: Point, cheapest: Point, none: Point, points: tuple[Point, ...]
+) -> tuple[Statement, ...]:
+    """What the answer claims, each with its probability or its corrected p-value."""
+    level, found = tolerance_text(pilot), []
+    if cheapest.entry != best.entry and cheapest.behind is not None:
+        text = f"the recommended setting is within {level} of the best one found"
+        found.append(Statement(text, cheapest.behind.within))
+    else:
+        cheaper = [
+            one.behind.within
+            for one in points
+            if one.behind is not None and one.cost < best.cost and not math.isnan(one.behind.within)
+        ]
+        if cheaper:
+            text = f"no cheaper setting that was confirmed is within {level} of it"
+            found.append(Statement(text, 1 - max(cheaper)))
+    gaps = {
+        "the best setting is better than no server": none.behind,
+        "the best setting is better than the cheapest level one": cheapest.behind,
+    }
+    tested = {text: gap for text, gap in gaps.items() if gap is not None and not math.isnan(gap.p)}
+    if cheapest.entry == none.entry:
+        tested.pop("the best setting is better than the cheapest level one", None)
+    corrected = holm([gap.p for gap in tested.values()])
+    for (text, gap), p in zip(tested.items(), corrected, strict=True):
+        verb = text if gap.mean > 0 else text.replace("better", "not better")
+        found.append(Statement(verb, None, float(p)))
+    if none.behind is not None and cheapest.entry != none.entry:
+        found.append(Statement(f"no server is within {level} of the best", none.behind.within))
+    return tuple(found)
+
+
+def tolerance_text(pilot: Pilot) -> str:
+    return "1 % of the loss" if pilot.scores.are_losses else f"{pilot.scores.tolerance:g} points"
+
+
+def to_json(point: Point, rounds: int) -> dict[str, Any]:
+    """A point as in advice.json."""
+    gap = point.behind
+    return {
+        "label": point.entry.label,
+        "fields": point.entry.fields(),
+        "cost": point.cost,
+        "rounds": rounds,
+        "score": {
+            "mean": point.score.mean,
+            "half_width": point.score.half_width,
+            "count": point.score.count,
+        },
+        "behind": None if gap is None else {"mean": gap.mean, "low": gap.low, "high": gap.high},
+        "roles": list(point.roles),
+    }

@@ -1,0 +1,182 @@
+"""Scores of the pilot's runs by setting, seed and goal, and comparisons paired by seed."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from skerry.advice.question import GOALS, USUAL_GOALS, Goal
+from skerry.advice.settings import Entry
+from skerry.analysis.statistics import CONFIDENCE, Array, Estimate, estimate
+from skerry.config.measures import traits
+from skerry.records.parts import History
+
+if TYPE_CHECKING:
+    from skerry.engine.world import World
+
+WINDOW = 0.2  # fraction of last rounds over which a run is scored: accuracy varies within a period
+POINTS, PERCENT = 0.2, 1.0  # tolerance: accuracies that differ by points, losses by percent
+EXPLODED = 20.0  # a loss above this multiple of the median counts as exploded
+
+Measures: TypeAlias = Mapping[Goal, tuple[str, ...]]  # their mean is the score of a goal
+
+ACCURACIES: Measures = {
+    "global": ("average_accuracy",),
+    "own": ("own_accuracy",),
+    "both": ("average_accuracy", "own_accuracy"),
+    "worst_tenth": ("own_accuracy_worst_tenth",),
+}
+ALL_LOSSES: Measures = {
+    goal: tuple(name.replace("accuracy", "loss") for name in names)
+    for goal, names in ACCURACIES.items()
+}
+"""For tasks without classes."""
+LOSSES: Measures = {"global": ("average_loss",), "both": ("average_loss",)}
+"""For models that have only a loss."""
+
+
+def measures_in(world: "World", asked: Goal) -> Measures:
+    """The measures of the usual goals and of the goal asked for, in this task."""
+    if not world.learner.classifies:
+        return LOSSES
+    all_goals = {"accuracy": ACCURACIES, "loss": ALL_LOSSES}[world.task.judged_by]
+    return {goal: names for goal, names in all_goals.items() if goal in (*USUAL_GOALS, asked)}
+
+
+def mean_of_last_rounds(history: History, measure: str) -> float:
+    """Mean of a measure over the last fifth of the rounds, or its last value."""
+    rounds, values = history["round"], history[measure]
+    there = (rounds > 0) & np.isfinite(values)
+    if not there.any():
+        return math.nan
+    late = there & (rounds > (1 - WINDOW) * rounds.max())
+    chosen = late if late.any() else there & (rounds == rounds[there].max())
+    return float(values[chosen].mean())
+
+
+@dataclass(frozen=True)
+class Gap:
+    """How far one setting is behind another: a mean over common seeds, with a 95 % interval.
+
+    It is in points of accuracy, or in percent of the loss.
+    """
+
+    mean: float
+    low: float
+    high: float
+    count: int
+    p: float = math.nan  # two-sided, of the paired t test
+    within: float = math.nan  # probability that the gap is at most the tolerance
+
+    @property
+    def is_clear(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+
+@dataclass
+class PilotScores:
+    """Scores of all runs by entry, goal and seed.
+
+    A score is an accuracy in percent or a loss. A utility is an accuracy or -100 log(loss), so that
+    more is better and differences are points of accuracy or percent of the loss.
+    """
+
+    measures: Measures
+    values: dict[Entry, dict[int, dict[str, float]]] = field(default_factory=dict)
+    """Values by entry, seed and measure; NaN where a run exploded."""
+
+    @property
+    def goals(self) -> list[Goal]:
+        return [goal for goal in GOALS if goal in self.measures]
+
+    @property
+    def are_losses(self) -> bool:
+        return traits(self._names[0]).lower_is_better
+
+    @property
+    def tolerance(self) -> float:
+        """The largest difference of utilities that counts as level."""
+        return PERCENT if self.are_losses else POINTS
+
+    @property
+    def runs(self) -> int:
+        return sum(map(len, self.values.values()))
+
+    @property
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys(name for names in self.measures.values() for name in names))
+
+    def add(self, entry: Entry, seed: int, history: History | None) -> None:
+        """Add the score of a run; None is a run that exploded."""
+        self.values.setdefault(entry, {})[seed] = {
+            name: mean_of_last_rounds(history, name) if history else math.nan
+            for name in self._names
+        }
+
+    def score(self, entry: Entry, goal: Goal, seeds: Iterable[int] | None = None) -> Estimate:
+        """The mean score of an entry over finished seeds, or over those of `seeds`."""
+        found, names = self.values.get(entry, {}), self.measures[goal]
+        chosen = found.values() if seeds is None else [found[s] for s in seeds if s in found]
+        return estimate([sum(one[name] for name in names) / len(names) for one in chosen])
+
+    def exploded(self, goal: Goal) -> list[tuple[Entry, int]]:
+        """The runs that count as worst: no finite score, or a loss far above the usual ones."""
+        limit = self._worst_loss(goal)
+        return [
+            (entry, seed)
+            for entry, by_seed in self.values.items()
+            for seed, found in by_seed.items()
+            if not self._plain(found, goal) <= limit
+        ]
+
+    def utilities(self, goal: Goal, entries: Sequence[Entry], seeds: Sequence[int]) -> Array:
+        """Utilities [entries, seeds], NaN where not run; exploded runs have the worst."""
+        limit, column = self._worst_loss(goal), {seed: s for s, seed in enumerate(seeds)}
+        score_es = np.full((len(entries), len(seeds)), np.nan)
+        for e, entry in enumerate(entries):
+            for seed, found in self.values.get(entry, {}).items():
+                if seed in column:
+                    score = self._plain(found, goal)
+                    score_es[e, column[seed]] = score if score <= limit else math.inf
+        exploded_es = np.isinf(score_es)
+        if self.are_losses:
+            score_es[exploded_es] = limit
+            return np.asarray(-100 * np.log(np.maximum(score_es, 1e-300)))
+        finite = score_es[np.isfinite(score_es)]
+        score_es[exploded_es] = finite.min() if len(finite) else 0.0
+        return score_es
+
+    def gap(self, goal: Goal, ahead: Entry, behind: Entry, seeds: Sequence[int]) -> Gap:
+        """How far `behind` is behind `ahead`, paired over these seeds."""
+        from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
+
+        ours, theirs = self.utilities(goal, [ahead, behind], seeds)
+        found = estimate(ours - theirs)
+        mean, error, tolerance = found.mean, found.standard_error, self.tolerance
+        if found.count < 2:
+            return Gap(mean, math.nan, math.nan, found.count)
+        if error <= 1e-12:
+            within = float(mean <= tolerance)
+            return Gap(mean, mean, mean, found.count, 1.0 if abs(mean) < 1e-12 else 0.0, within)
+        half = error * float(stdtrit(found.count - 1, 0.5 + CONFIDENCE / 2))
+        p = 2 * float(stdtr(found.count - 1, -abs(mean) / error))
+        within = float(stdtr(found.count - 1, (tolerance - mean) / error))
+        return Gap(mean, mean - half, mean + half, found.count, p, within)
+
+    def _plain(self, found: Mapping[str, float], goal: Goal) -> float:
+        names = self.measures[goal]
+        return sum(found[name] for name in names) / len(names)
+
+    def _worst_loss(self, goal: Goal) -> float:
+        """The loss above which a run counts as exploded; infinite for accuracies."""
+        if not self.are_losses:
+            return math.inf
+        plain = [
+            self._plain(found, goal)
+            for by_seed in self.values.values()
+            for found in by_seed.values()
+        ]
+        finite = [loss for loss in plain if math.isfinite(loss)]
+        return EXPLODED * float(np.median(finite)) if finite else math.inf

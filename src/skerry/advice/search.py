@@ -1,0 +1,213 @@
+"""The search: which settings to run next, given the scores so far.
+
+All factors are searched at once, on runs of full length. A surface (`surface.py`) is fitted to the
+scores; joint draws from its posterior say how often each setting is the best, or the cheapest that
+is level with the best. The settings that are so most often are run next, on new seeds: many
+settings on one seed at first, few on several seeds later. Where such a setting lies at an end of a
+range, the range is extended.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from skerry.advice.question import Goal
+from skerry.advice.scores import PilotScores
+from skerry.advice.settings import Entry, Space, features
+from skerry.advice.surface import Array, Surface, fit, two_way
+
+DRAWS = 256
+MANY_DRAWS = 1024
+CLIP = 10.0  # scores this many tolerances below the top count alike: the surface is for the top
+LEVEL = 0.75  # fraction of the tolerance within which a draw's cheapest setting is looked for
+BATCHES = ((60, 1), (30, 2), (12, 4), (8, 4))
+"""(settings, new seeds) of a batch, in the four quarters of the search after its first stage."""
+ENOUGH = 0.85  # fraction of the tolerance within which a cheaper setting is called level
+SURE = 0.8  # probability of being level from which a cheaper setting is preferred
+BEYOND = 2.0  # settings up to this multiple of the budget are tried once, to tell what they gain
+
+
+@dataclass
+class Model:
+    """The surface of one goal, over all settings of a space."""
+
+    entries: list[Entry]
+    cost_e: Array
+    allowed: "np.ndarray[tuple[int], np.dtype[np.int64]]"  # indices of affordable settings
+    surface: Surface
+    raw_e: Array  # mean scores of tried settings, not clipped; -inf if never tried
+    tolerance: float
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+    @cached_property
+    def index(self) -> dict[Entry, int]:
+        return {entry: i for i, entry in enumerate(self.entries)}
+
+    @cached_property
+    def mean_e(self) -> Array:
+        return self.surface.means()
+
+    @cached_property
+    def draws(self) -> Array:
+        return self.surface.draws(MANY_DRAWS, self.rng)
+
+    def tried(self, entry: Entry) -> bool:
+        return entry in self.index and self.surface.count_e[self.index[entry]] > 0
+
+    def hits(self) -> Array:
+        """How often each setting is the best of a draw, or the cheapest that is level with it."""
+        draw_da = self.surface.draws(DRAWS, self.rng)[:, self.allowed]
+        cost_a = self.cost_e[self.allowed]
+        top_d = draw_da.max(axis=1, keepdims=True)
+        level_da = draw_da >= top_d - LEVEL * self.tolerance
+        price_da = np.where(level_da, cost_a, np.inf)
+        cheapest_da = price_da <= price_da.min(axis=1, keepdims=True)
+        hits_e = np.zeros(len(self.entries))
+        for chosen_d in (
+            draw_da.argmax(axis=1),
+            np.where(cheapest_da, draw_da, -np.inf).argmax(axis=1),
+        ):
+            np.add.at(hits_e, self.allowed[chosen_d], 1.0)
+        return hits_e
+
+    def best(self, among: Sequence[Entry] | None = None) -> Entry:
+        """The setting with the highest expected score among affordable ones, or among these."""
+        places = self.allowed.tolist() if among is None else [self.index[one] for one in among]
+        return self.entries[max(places, key=lambda e: float(self.mean_e[e]))]
+
+    def best_without_server(self) -> Entry:
+        """The best tried stepsize without a server; it may be too bad for the surface."""
+        bare = [e for e, entry in enumerate(self.entries) if not entry.candidate.has_server]
+        return self.entries[max(bare, key=lambda e: float(self.raw_e[e]))]
+
+    def cheapest_level(self, best: Entry, sure: float, among: Sequence[Entry]) -> Entry:
+        """The cheapest of these settings that is level with the best, with this probability."""
+        top_d = self.draws[:, self.index[best]] - ENOUGH * self.tolerance
+
+        def chance(entry: Entry) -> float:
+            return float((self.draws[:, self.index[entry]] >= top_d).mean())
+
+        def rank(entry: Entry) -> tuple[float, float]:
+            e = self.index[entry]
+            return float(self.cost_e[e]), -float(self.mean_e[e])
+
+        by_cost = sorted(among, key=rank)
+        return next((entry for entry in by_cost if chance(entry) >= sure), best)
+
+
+@dataclass
+class Search:
+    """The state of a search: the space, the scores, and the seeds used so far."""
+
+    space: Space
+    scores: PilotScores
+    goal: Goal
+    may_be_none: bool = True  # whether "no server" may be recommended
+    seeds: list[int] = field(default_factory=list)
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(29))
+
+    def first(self) -> list[Entry]:
+        """Settings in the order of the first stage: the experiment's own, then random ones."""
+        entries, base = self.space.entries(), self.space.base
+        place = {entry: self.rng.random() for entry in entries}
+        limit = BEYOND if self.space.budget.limit is not None else 1.0
+        usual = [
+            entry
+            for entry in entries
+            if entry.stepsize == base.training.stepsize
+            and (not entry.candidate.has_server
+                 or (entry.candidate.sampled, entry.candidate.period, entry.candidate.selection)
+                 == (base.server.sampled, base.server.period, base.server.selection))
+            and self.space.budget.allows(entry.candidate)
+        ]  # fmt: skip
+        bare = [entry for entry in entries if not entry.candidate.has_server]
+        rest = sorted(
+            (e for e in entries if self.space.budget.allows(e.candidate, limit)),
+            # Settings beyond the budget only tell what more would gain: one in six.
+            key=lambda e: place[e] * (1 if self.space.budget.allows(e.candidate) else 6),
+        )
+        return list(dict.fromkeys([*usual, *bare, *rest]))
+
+    def model(self, goal: Goal | None = None) -> Model:
+        """The surface of a goal, fitted to all scores so far."""
+        goal = goal or self.goal
+        entries = self.space.entries()
+        entries += [entry for entry in self.scores.values if entry not in set(entries)]
+        seeds = sorted({seed for found in self.scores.values.values() for seed in found})
+        score_es = self.scores.utilities(goal, entries, seeds)
+        count_e, mean_e, _ = two_way(score_es)
+        allowed = self._allowed(entries)
+        known = np.zeros(len(entries), dtype=bool)
+        known[allowed] = True
+        tried = (count_e > 0) & (known if (count_e[allowed] > 0).any() else True)
+        top = np.sort(mean_e[tried])[-5:].mean()
+        clipped_es = np.maximum(score_es, top - CLIP * self.scores.tolerance)
+        raw_e = np.where(count_e > 0, mean_e, -np.inf)
+        surface = fit(features(entries, self.space), clipped_es, 1e-6)
+        cost_e = np.array([self.space.budget.cost(entry.candidate) for entry in entries])
+        return Model(entries, cost_e, allowed, surface, raw_e, self.scores.tolerance, self.rng)
+
+    def next_batch(self, progress: float) -> tuple[list[Entry], int]:
+        """Settings to run next and the number of new seeds, after this share of the search."""
+        model = self.model()
+        hits_e = model.hits()
+        self._extend(model, hits_e)
+        quarter = min(len(BATCHES) - 1, int(progress * len(BATCHES)))
+        most, seeds = BATCHES[quarter]
+        chosen = [
+            model.entries[e] for e in np.argsort(-hits_e, kind="stable")[:most] if hits_e[e] > 0
+        ]
+        return list(dict.fromkeys([*chosen, model.best_without_server()])), seeds
+
+    def short_list(self, most: int) -> tuple[Entry, Entry, Entry, list[Entry]]:
+        """(best, cheapest level, none, all settings to confirm), fixed before fresh seeds are run.
+
+        To the most promising settings come the best ones at lower costs, for the curve.
+        """
+        model = self.model()
+        allowed = [model.entries[e] for e in model.allowed]
+        tried = [entry for entry in allowed if model.tried(entry)]
+        best = model.best(tried)
+        cheapest = model.cheapest_level(best, 0.5, tried)
+        none = model.best_without_server()
+        hits_e = model.hits()
+        hit = sorted(tried, key=lambda entry: -hits_e[model.index[entry]])
+        hit = [entry for entry in hit if hits_e[model.index[entry]] > 0]
+        steps = self._cost_steps(model, tried, best)
+        half = max(0, most - 3) // 2
+        chosen = dict.fromkeys([best, cheapest, none, *hit[:half], *steps[:half], *hit, *steps])
+        return best, cheapest, none, list(chosen)[: max(most, 3)]
+
+    def _cost_steps(self, model: Model, tried: Sequence[Entry], best: Entry) -> list[Entry]:
+        """The best setting within a half, a quarter ... of the cost of the best one."""
+        found: list[Entry] = []
+        limit = model.cost_e[model.index[best]] / 2
+        while True:
+            within = [e for e in tried if model.cost_e[model.index[e]] <= limit]
+            served = [entry for entry in within if entry.candidate.has_server]
+            if not served:
+                return found
+            found.append(model.best(served))
+            limit = model.cost_e[model.index[found[-1]]] / 2
+
+    def _allowed(self, entries: Sequence[Entry]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+        budget = self.space.budget
+        return np.array(
+            [
+                e
+                for e, entry in enumerate(entries)
+                if budget.allows(entry.candidate)
+                and (self.may_be_none or entry.candidate.has_server)
+            ],
+            dtype=np.int64,
+        )
+
+    def _extend(self, model: Model, hits_e: Array) -> None:
+        """Extend ranges at whose ends the most frequent settings lie."""
+        for e in np.argsort(-hits_e, kind="stable")[:2]:
+            if hits_e[e] < DRAWS / 8:
+                continue
+            for axis, upper in self.space.at_end(model.entries[e]):
+                self.space = self.space.extended(axis, upper) or self.space
