@@ -177,7 +177,7 @@ class Lane:
     def to_json(self, history: bool = True) -> dict[str, Any]:
         table: dict[str, Any] = {
             "key": self.key,
-            "experiment": self.experiment.model_dump(mode="json"),
+            "experiment": self.experiment.as_written("json"),
             "status": self.status,
             "final": {name: _plain(name, value) for name, value in self.final.items()},
         }

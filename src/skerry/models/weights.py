@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from skerry.data.holdings import quote_names
 from skerry.errors import ModelError, did_you_mean, one_line
-from skerry.files import exists, is_file, user_path, what_is_wrong
+from skerry.files import exists, is_file, looked_at, user_path, what_is_wrong
 from skerry.plugins.registry import GIVEN
 
 SUFFIX = ".safetensors"
@@ -289,6 +289,6 @@ def _existing_file(path: str) -> Path:
     file = user_path(path)
     if not is_file(file):
         raise ModelError(
-            f"model.weights {what_is_wrong(file)}: {path!s:.200}. Name a .safetensors file."
+            f"model.weights {what_is_wrong(file)}: {looked_at(path)}. Name a .safetensors file."
         )
     return file
