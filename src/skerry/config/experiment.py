@@ -30,7 +30,7 @@ from skerry.config.fields import Training as Training
 from skerry.config.section import AtLeastZero, Fault, KeyedIfSet, Named, Takes, default
 from skerry.config.section import Count as Count
 from skerry.config.section import Section as Section
-from skerry.errors import ExperimentError
+from skerry.errors import ExperimentError, typed
 from skerry.files import plain_path, refuse_special, written
 from skerry.plugins import registry
 from skerry.plugins.fingerprint import as_text
@@ -143,7 +143,11 @@ class Experiment(Section, ignored_types=(cached_property,)):
         """An experiment from a TOML file. Relative paths in it start from the folder of the file,
         or from the current folder if nothing is there; those of settings from the current folder.
         """
-        return cls.parse(toml.read_tables(path), settings)
+        if "sweep" in (table := toml.read_tables(path)):
+            raise ExperimentError(
+                f"{path} has a [sweep], so it is many runs. Run it with: skerry sweep {typed(path)}"
+            )
+        return cls.parse(table, settings)
 
     def with_settings(self, *settings: str) -> "Experiment":
         """A copy with some fields changed: `experiment.with_settings("server.period=10")`."""

@@ -155,7 +155,7 @@ def read_settings(settings: Iterable[str]) -> tuple[list[Setting], list[str]]:
             continue
         section = "".join(parents)
         section = FORMER_SECTIONS.get(section, section)
-        setting = Setting(section, field, _value(value.strip()))
+        setting = Setting(section, field, parse_value(value.strip()))
         if wrong := list(_faults(setting.path, setting.value)):
             faults += wrong
         else:
@@ -201,7 +201,7 @@ def current_path(path: str) -> str:
     return f"{FORMER_SECTIONS.get(section, section)}{dot}{field}"
 
 
-def _value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """The value of a setting as TOML; anything else, such as a bare word or a date, is a string."""
     try:
         table = tomllib.loads(f"value = {text}")

@@ -1,6 +1,7 @@
 """`skerry advise`: recommend a primitive, a selection, K and H for a fleet."""
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 def advise_command(
     file: options.ExperimentFile = None,
     settings: options.Settings = None,
+    rounds: options.Rounds = None,
+    devices: options.Devices = None,
     goal: Annotated[
         str,
         option(
@@ -37,9 +40,6 @@ def advise_command(
     ] = None,
     budget_bytes: Annotated[
         float | None, option("Send at most N bytes; K and H are chosen too.", "N")
-    ] = None,
-    rounds: Annotated[
-        int | None, option("Number of rounds.", "N", "the experiment's", min=1)
     ] = None,
     price: Annotated[
         str | None,
@@ -66,6 +66,7 @@ def advise_command(
     from skerry.advice.screen import print_advice, show_advice_progress
     from skerry.report.text import console
 
+    settings = options.with_short_forms(settings, rounds=rounds, devices=devices)
     experiment = options.read_experiment(file, settings)
     hint = f"Finished runs are in {out}. The same command reuses them." if out else ""
     with options.computing(hint), show_advice_progress(minutes) as progress:
@@ -80,7 +81,6 @@ def advise_command(
             budget=budget_messages,
             budget_bytes=budget_bytes,
             prices=read_prices(price) if price is not None else None,
-            rounds=rounds,
             stepsizes=steps,
             minutes=minutes,
             seeds=seeds,
@@ -91,14 +91,13 @@ def advise_command(
     if as_json:
         options.print_json(advice.to_json())
         return
-    screen = console()
-    print_advice(advice, screen)
-    screen.print(f"Use it: {_run_command(advice, file)}", markup=False)
+    print_advice(advice, console())
+    typer.echo(f"Use it: {_run_command(advice, file, settings)}")
     if out is not None:
         typer.echo(f"Records: {out}/skerry.sqlite and {out}/advice.json.")
 
 
-def _run_command(advice: "Advice", file: Path | None) -> str:
+def _run_command(advice: "Advice", file: Path | None, own: Sequence[str]) -> str:
     """Return the `skerry run` command that uses the recommendation."""
     candidate, stepsize = advice.best
     settings = {
@@ -110,6 +109,8 @@ def _run_command(advice: "Advice", file: Path | None) -> str:
         "training.stepsize": f"{stepsize:.4g}",
     }
     words = ["skerry", "run", *([str(file)] if file else [])]
+    kept = [one for one in own if one.partition("=")[0].strip() not in settings]
+    words += [word for one in kept for word in ("--set", one)]
     if candidate.preset:
         words += ["--compare", candidate.preset]
         del settings["server.primitive"]  # the preset sets it

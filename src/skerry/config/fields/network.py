@@ -60,8 +60,8 @@ class Network(Section, extra="allow"):
     ] = default(2)
     """How many islands (C), or the list of their sizes."""
     topology: Annotated[Named, _NamesTopology("topology")] = default("ring")
-    """How devices of an island are linked: a name, a graph file (edge list or GraphML; a relative
-    path is as in data.path), or your own "package.module:function"."""
+    """How devices of an island are linked: a name, a graph file (edge list or GraphML,
+    found as data.path is), or your own "package.module:function"."""
     degree: Annotated[Count, OptionOf("topology")] = 4
     """Links per device in regular and watts_strogatz; about as many in barabasi_albert."""
     edge_prob: Annotated[Share, OptionOf("topology")] = 0.2

@@ -54,6 +54,9 @@ class CountingProgress(Progress):
 
     def tick(self, job: "StackJob", tick: "Tick") -> None:
         self._ticks[job] = tick
+        if tick.resumed:
+            runs, rounds = plural(tick.resumed, "run"), job.experiments[0].rounds
+            self.say(f"Continuing {runs} from round {tick.round:,} of {rounds:,}.")
         if self._start is None and tick.fresh:
             self._start = time.monotonic(), tick.fresh, _planned(job, tick.fresh)
         self.show()
@@ -101,6 +104,9 @@ class RunBars(CountingProgress):
     def __init__(self, progress: Any) -> None:
         super().__init__()
         self._progress = progress
+
+    def say(self, line: str) -> None:
+        self._progress.console.print(line, highlight=False)
 
     def stack_begun(self, job: "StackJob") -> None:
         # Where a resumed stack starts is known with its first tick: until then there is no share.
