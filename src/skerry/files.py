@@ -32,12 +32,11 @@ ignore it, so the whole can be opened; content keys, tables and pages have the s
 def beside(folder: Path, text: str) -> str:
     """A path of an experiment file as an experiment holds it: it starts from the folder of the
     file or, if nothing is there, from the current folder if something is there."""
-    if not text or Path(text).is_absolute() or text.startswith("~"):
-        return text
     with suppress(OSError):  # the current folder may be deleted
-        folders = folder.absolute(), Path().absolute()
-        start = next((one for one in folders if exists(one / text)), folders[0])
-        return f"{start.as_posix().rstrip('/')}{BESIDE}{text}"
+        if text and not Path(text).is_absolute() and not text.startswith("~"):
+            folders = folder.absolute(), Path().absolute()
+            start = next((one for one in folders if exists(one / text)), folders[0])
+            return f"{start.as_posix().rstrip('/')}{BESIDE}{text}"
     return text
 
 
@@ -53,7 +52,7 @@ def plain_path(text: str) -> str:
 
 def looked_at(text: str) -> str:
     """The full paths at which a path of a user was looked for, for a message."""
-    with suppress(OSError):
+    with suppress(OSError):  # the current folder may be deleted
         places = dict.fromkeys(user_path(one).absolute() for one in (text, written(text)))
         return " or ".join(f"{place!s:.200}" for place in places)
     return f"{text:.200}"
@@ -95,14 +94,14 @@ def refuse_special(path: Path) -> Path:
     return path
 
 
-def what_is_wrong(path: Path) -> str:
-    """Why a path that should be a file or folder is none: "does not exist", or what it is."""
+def what_is_wrong(path: str) -> str:
+    """Why a path that should be a file or folder is none: "does not exist: /full/path"."""
     try:
-        refuse_special(path)
+        refuse_special(user_path(path))
     except OSError as error:
         if error.strerror == SPECIAL:
-            return f"is {SPECIAL}"
-    return "does not exist"
+            return f"is {SPECIAL}: {looked_at(path)}"
+    return f"does not exist: {looked_at(path)}"
 
 
 def cache_folder() -> Path:

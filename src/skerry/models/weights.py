@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from skerry.data.holdings import quote_names
 from skerry.errors import ModelError, did_you_mean, one_line
-from skerry.files import exists, is_file, looked_at, user_path, what_is_wrong
+from skerry.files import exists, is_file, user_path, what_is_wrong
 from skerry.plugins.registry import GIVEN
 
 SUFFIX = ".safetensors"
@@ -288,7 +288,5 @@ def _wrong_shape(path: str, name: str, weight: Tensor, shape: tuple[int, ...]) -
 def _existing_file(path: str) -> Path:
     file = user_path(path)
     if not is_file(file):
-        raise ModelError(
-            f"model.weights {what_is_wrong(file)}: {looked_at(path)}. Name a .safetensors file."
-        )
+        raise ModelError(f"model.weights {what_is_wrong(path)}. Name a .safetensors file.")
     return file

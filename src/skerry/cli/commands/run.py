@@ -130,6 +130,7 @@ def run_command(
     if as_json:
         options.print_json(results.to_json())
         return
+    from skerry.config.labels import command_line_label
     from skerry.report.screens.run import print_run, save_figures
 
     print_run(results)
@@ -142,7 +143,9 @@ def run_command(
         ) from error
     options.print_reused(display.reused, out)
     typer.echo(f"Pictures: {', '.join(map(str, files))}. Records: {out}/skerry.sqlite.")
-    names = _comparable(experiment, (_own_name(experiment), *FILE_COMPARE))
+    server = experiment.server
+    own = server.name, command_line_label(server.primitive, server.beta)
+    names = _comparable(experiment, (*own, *FILE_COMPARE))
     if one_primitive and len(names) > 1:
         typer.echo(f"Compare: {_with_words(context.obj, '--compare', ','.join(names))}")
     data, suggestion = experiment.data, f"skerry report {typed(out)}"
@@ -150,9 +153,9 @@ def run_command(
         suggestion = f"skerry results {typed(out)} --devices"
     elif data.intra == "iid":
         suggestion = _with_words(context.obj, "--set", "data.intra=dirichlet")
-    has_file = file or Path("mine.toml").exists()
-    own = "" if has_file else "    or your own: skerry new > mine.toml && skerry run mine.toml"
-    typer.echo(f"Try next: {suggestion}{own}")
+    if not file and not Path("mine.toml").exists():
+        suggestion += "    or your own: skerry new > mine.toml && skerry run mine.toml"
+    typer.echo(f"Try next: {suggestion}")
 
 
 def _comparable(experiment: "Experiment", names: Iterable[str]) -> tuple[str, ...]:
@@ -165,16 +168,6 @@ def _comparable(experiment: "Experiment", names: Iterable[str]) -> tuple[str, ..
             variant(experiment, name)
             found.append(name)
     return tuple(found)
-
-
-def _own_name(experiment: "Experiment") -> str:
-    """What an experiment runs, as --compare takes it."""
-    from skerry.config.labels import command_line_label
-    from skerry.config.presets import PRESETS
-
-    server = experiment.server
-    own = command_line_label(server.primitive, server.beta)
-    return server.name if server.name in PRESETS else own
 
 
 def _with_words(typed_words: Sequence[str], *more: str) -> str:

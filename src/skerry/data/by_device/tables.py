@@ -21,7 +21,7 @@ from skerry.data.dataset import Array, Dataset
 from skerry.data.holdings import quote_names
 from skerry.data.sources.formats import decoding, load_npz, refuse_bomb, release_pages
 from skerry.errors import DataError
-from skerry.files import exists, looked_at, user_path, what_is_wrong
+from skerry.files import exists, user_path, what_is_wrong
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ def read_devices(path: str) -> Dataset:
     place = user_path(path)
     if not path or not exists(place):
         raise DataError(
-            f"data.path {what_is_wrong(place)}: {looked_at(path)}. Name a table "
+            f"data.path {what_is_wrong(path)}. Name a table "
             f"({', '.join(ENDINGS)}) or a folder with a file per device."
         )
     files = [file for file, _ in _files(place)] if place.is_dir() else [place]

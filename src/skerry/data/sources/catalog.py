@@ -21,7 +21,7 @@ from skerry.data.sources.fetch import cache_file, fetch, is_cached
 from skerry.data.sources.formats import SPEECH_CHARACTERS, Arrays, load_npz, unpack_presidents
 from skerry.data.sources.published import PUBLISHED
 from skerry.errors import DataError
-from skerry.files import exists, looked_at, plain_path, user_path, what_is_wrong, written
+from skerry.files import exists, plain_path, user_path, what_is_wrong, written
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
@@ -155,7 +155,7 @@ def npz(*, path: str) -> Dataset:
     every fifth sample (of each class) is held out for testing."""
     file = user_path(path)
     if not exists(file):
-        raise DataError(f"data.path {what_is_wrong(file)}: {looked_at(path)}. Name a .npz file.")
+        raise DataError(f"data.path {what_is_wrong(path)}. Name a .npz file.")
     arrays = load_npz(file, _HOW_TO_WRITE)
     if arrays.keys() >= {"x_train", "y_train", "x_test", "y_test"}:
         parts = _parts(arrays)

@@ -20,15 +20,7 @@ from skerry.data.sources.formats import Arrays, decoding, matches_pattern
 from skerry.data.sources.hosts import download_sources
 from skerry.data.sources.published import PUBLISHED, Published, array_sha256
 from skerry.errors import DataError, unknown
-from skerry.files import (
-    cache_folder,
-    exists,
-    is_file,
-    looked_at,
-    replace_file,
-    user_path,
-    what_is_wrong,
-)
+from skerry.files import cache_folder, exists, is_file, replace_file, user_path, what_is_wrong
 
 # The largest published file, CIFAR-100's train.bin, has 154 MB; a larger one is a damaged archive.
 _LARGEST_FILE = 256 * 2**20
@@ -63,7 +55,7 @@ def _read(published: Published, path: str) -> tuple[Arrays, bool]:
     where = user_path(path)
     if not exists(where):
         raise DataError(
-            f"data.path {what_is_wrong(where)}: {looked_at(path)}. "
+            f"data.path {what_is_wrong(path)}. "
             f"Give the folder or archive of {published.name}, or leave data.path empty to fetch it."
         )
     wanted = [name for layout in published.layouts for name in layout.files]
