@@ -53,6 +53,10 @@ def test_paths_of_an_experiment_start_from_its_file(tmp_path, monkeypatch):
         shown = command_line.skerry("figure", "network", out, "-o", tmp_path / "network.png")
         assert shown.code == 0, shown.err
     assert skerry.load(out)["key"].nunique() == 1
+    moved = file.parent.rename(tmp_path / "moved") / file.name
+    (lane,) = skerry.run(moved, out=out)
+    assert lane.key == expected[0]
+    assert user_path(lane.experiment.data.path).parent == moved.parent
 
 
 def test_without_a_file_there_paths_start_from_this_folder(tmp_path, monkeypatch):

@@ -223,5 +223,5 @@ def _experiments(
 
 def _read_results(driver: Driver, asked: Sequence[Experiment], keys: Sequence[str]) -> Results:
     found = zip(results_of(driver.store, keys), asked, strict=True)
-    # A run may be recorded under another name than the one requested now.
-    return Results(tuple(lane.named(one.server.name) for lane, one in found))
+    # A run may be recorded under another name, or with its files in another folder.
+    return Results(tuple(lane.as_asked(one) for lane, one in found))
