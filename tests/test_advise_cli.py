@@ -1,6 +1,7 @@
 """`skerry advise` as a user types it."""
 
 import json
+import shlex
 
 import pytest
 
@@ -23,7 +24,9 @@ def test_the_answer_is_printed() -> None:
         for words in ("12 devices on 2 rings of 6", "stepsize", "labels %", "What would change")
     ]
     assert places == sorted(places)
-    assert done.out.strip().splitlines()[-1].startswith("Use it: skerry run --set server.primitive")
+    last = done.out.strip().splitlines()[-1]
+    kept = "Use it: skerry run --set network.devices=12 --set rounds=7 --set training.batch=4 --set"
+    assert last.startswith(f"{kept} server.primitive")
 
 
 def test_the_pasted_command_runs(tmp_path) -> None:
@@ -42,7 +45,7 @@ def test_methods_are_considered_and_the_command_brings_them_along(tmp_path) -> N
     assert best["preset"] in ("carry", "gradient_tracking")
     line = next(line for line in told.out.splitlines() if line.startswith("Use it:"))
     assert f"--compare {best['preset']}" in line
-    done = skerry("run", *SMALL[:10], *line.split()[4:], "--out", tmp_path / "run")
+    done = skerry(*shlex.split(line)[3:], "--out", tmp_path / "run")
     assert done.code == 0, done.err
     assert best["preset"] in done.out
     page = tmp_path / "page.html"

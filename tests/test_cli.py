@@ -23,6 +23,7 @@ from skerry.report.screens.progress import RunLines
 from skerry.runs import stack_run
 
 SMALL = ["--set", "rounds=3", "--set", "network.devices=10", "--set", "server.sampled=3"]
+TINY = SMALL[2:]
 QUICK = [*SMALL, "--seeds", "1", "--compare", "s2s"]
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -48,7 +49,8 @@ def test_run_without_a_file_shows_what_the_primitives_do():
     rows = [line.split()[0] for line in outcome.out.splitlines() if line.strip()]
     assert {"s2s", "s2a", "blend(0.5)"} <= set(rows)
     assert outcome.out.count("Best for ") == 2
-    assert "Try next: skerry run --set data.intra=dirichlet" in outcome.out
+    same = " ".join(SMALL)
+    assert f"Try next: skerry run {same} --set data.intra=dirichlet    or your own" in outcome.out
     told = next(line for line in outcome.out.splitlines() if line.startswith("Pictures: "))
     pictures, records = told.removeprefix("Pictures: ").removesuffix(".").split(". Records: ")
     assert [Path(name).read_bytes()[:8] for name in pictures.split(", ")] == [PNG, PNG]
@@ -90,6 +92,52 @@ def test_a_primitive_that_is_set_is_the_one_that_runs():
     assert {lane["experiment"]["server"]["primitive"] for lane in lanes} == {"none"}
 
 
+def test_a_file_that_names_no_primitive_is_compared():
+    """With s2s, s2a and none, as far as its method allows; else a line says how to compare."""
+    Path("my fleet.toml").write_text("[server]\nsampled = 3\n")
+    found = lanes_of(skerry("run", "my fleet.toml", *SMALL, "--json"))
+    assert [lane["experiment"]["server"]["primitive"] for lane in found] == ["s2s", "s2a", "none"]
+    assert "Compare: " not in skerry("run", "my fleet.toml", *SMALL).out
+    method = ["--set", "method.name=carry"]
+    with_method = lanes_of(skerry("run", "my fleet.toml", *SMALL, *method, "--json"))
+    assert {lane["experiment"]["server"]["primitive"] for lane in with_method} == {"s2s", "none"}
+    named = [*SMALL, "--set", "server.primitive=blend", "--set", "server.beta=0.25"]
+    out = skerry("run", "my fleet.toml", *named, "--out", "a b").out
+    (told,) = [line for line in out.splitlines() if line.startswith("Compare: ")]
+    assert told == (
+        f"Compare: skerry run 'my fleet.toml' {' '.join(named)} --out 'a b' --compare "
+        "blend:0.25,s2s,s2a,none"
+    )
+    words = shlex.split(told)[2:]
+    assert [lane["status"] for lane in lanes_of(skerry(*words, "--json"))] == ["finished"] * 4
+
+
+def test_short_forms_are_settings():
+    """And count more than the settings that they are short for."""
+    (lane,) = lanes_of(skerry("run", *QUICK, "--rounds", 2, "--devices", 8, "--json"))
+    (same,) = lanes_of(
+        skerry("run", *QUICK, "--set", "rounds=2", "--set", "network.devices=8", "--json")
+    )
+    assert lane["key"] == same["key"]
+    assert len(lane["history"]["round"]) == 3
+    refused = skerry("run", *QUICK, "--rounds", 0)
+    assert refused.code == 2
+    assert "--rounds" in refused.err
+
+
+def test_a_dry_run_tells_time_and_memory_and_writes_nothing():
+    told = skerry("run", *SMALL, "--dry-run")
+    assert told.code == 0, told.err
+    assert told.out.startswith("15 runs of 10 devices, up to 3 lanes at once, in one process.\n")
+    assert " GB are free here.\nIt will take about " in told.out
+    assert list(Path().iterdir()) == []
+    skerry("run", *QUICK)
+    found = json.loads(skerry("run", *SMALL, "--seeds", 1, "--dry-run", "--json").out)
+    assert (found["runs"], found["recorded"], found["devices"]) == (3, 1, [10])
+    assert found["seconds"] > 0
+    assert skerry("run", *QUICK, "--dry-run").out.endswith("Nothing is left to compute.\n")
+
+
 def test_seeds_count_on_from_the_experiments_own():
     lanes = lanes_of(skerry("run", *QUICK, "--set", "seed=7", "--seeds", 3, "--json"))
     assert [lane["experiment"]["seed"] for lane in lanes] == [7, 8, 9]
@@ -122,8 +170,11 @@ def test_printed_commands_can_be_typed_as_they_are():
     """Paths with spaces and quotes are quoted, and hints name the user's file and folder."""
     folder = shlex.quote("ou 't")
     Path("my file.toml").write_text("rounds = 2\n")
-    ran = skerry("run", "my file.toml", *QUICK, "--out", "ou 't")
-    assert "Try next: skerry run 'my file.toml' --set data.intra=dirichlet" in ran.out
+    again = ["--again", "--compare", "s2s"]
+    ran = skerry("run", "my file.toml", "--rounds", 2, *TINY, *again, "--out", "ou 't")
+    expected = f"skerry run 'my file.toml' --rounds 2 {' '.join(TINY)} --compare s2s --out {folder}"
+    assert f"Try next: {expected} --set data.intra=dirichlet\n" in ran.out
+    assert "Compare: " not in ran.out
     assert f"skerry run --seeds 5 --out {folder}" in " ".join(
         skerry("results", "ou 't").out.split()
     )
@@ -321,7 +372,10 @@ def test_nothing_is_missing_after_an_interruption(monkeypatch, then):
     assert stopped.code == 130
     assert stopped.err.endswith("from the last checkpoint.\n")
     assert list(Path("runs/checkpoints").iterdir())
-    finished = lanes_of(skerry("run", *QUICK, *then, "--json"))
+    resumed = skerry("run", *QUICK, *then, "--json")
+    continues = "Continuing 1 run from round 2 of 3.\n"
+    assert resumed.err.count(continues) == (0 if then else 1)
+    finished = lanes_of(resumed)
     assert [lane["history"] for lane in finished] == [lane["history"] for lane in undisturbed]
 
 

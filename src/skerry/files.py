@@ -24,13 +24,49 @@ WITHOUT_LOCKS_SECONDS = 86_400.0
 """Without locks, a younger partial file may still be in use, so it is left alone."""
 
 
+BESIDE = "/././"
+"""Stands in a path of an experiment file between a folder and the path as the file has it. Systems
+ignore it, so the whole can be opened; content keys, tables and pages have the second part only."""
+
+
+def beside(folder: Path, text: str) -> str:
+    """A path of an experiment file as an experiment holds it: it starts from the folder of the
+    file or, if nothing is there, from the current folder if something is there."""
+    with suppress(OSError):  # the current folder may be deleted
+        if text and not Path(text).is_absolute() and not text.startswith("~"):
+            folders = folder.absolute(), Path().absolute()
+            start = next((one for one in folders if exists(one / text)), folders[0])
+            return f"{start.as_posix().rstrip('/')}{BESIDE}{text}"
+    return text
+
+
+def written(text: str) -> str:
+    """A path as its experiment file has it; any other text is unchanged."""
+    return text.partition(BESIDE)[2] or text
+
+
+def plain_path(text: str) -> str:
+    """The path of what is there, for a path of an experiment file; any other text is unchanged."""
+    return str(found) if BESIDE in text and exists(found := user_path(text)) else text
+
+
+def looked_at(text: str) -> str:
+    """The full paths at which a path of a user was looked for, for a message."""
+    with suppress(OSError):  # the current folder may be deleted
+        places = dict.fromkeys(user_path(one).absolute() for one in (text, written(text)))
+        return " or ".join(f"{place!s:.200}" for place in places)
+    return f"{text:.200}"
+
+
 def user_path(path: str | Path) -> Path:
     """A path as a user types it, with `~` expanded; `~nobody` stays as it is if there is no such
-    user."""
+    user. A path of an experiment file that was moved is looked up in the current folder."""
     try:
-        return Path(path).expanduser()
+        found = Path(path).expanduser()
     except RuntimeError:
         return Path(path)
+    here = Path(written(str(path)))
+    return here if BESIDE in str(path) and not exists(found) and exists(here) else found
 
 
 def is_file(path: Path) -> bool:
@@ -58,14 +94,14 @@ def refuse_special(path: Path) -> Path:
     return path
 
 
-def what_is_wrong(path: Path) -> str:
-    """Why a path that should be a file or folder is none: "does not exist", or what it is."""
+def what_is_wrong(path: str) -> str:
+    """Why a path that should be a file or folder is none: "does not exist: /full/path"."""
     try:
-        refuse_special(path)
+        refuse_special(user_path(path))
     except OSError as error:
         if error.strerror == SPECIAL:
-            return f"is {SPECIAL}"
-    return "does not exist"
+            return f"is {SPECIAL}: {looked_at(path)}"
+    return f"does not exist: {looked_at(path)}"
 
 
 def cache_folder() -> Path:

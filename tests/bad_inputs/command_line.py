@@ -65,10 +65,7 @@ ROWS = [
     Row(
         "fetch from nowhere",
         ("data", "fetch", "mnist", "--path", "nope"),
-        (
-            "data.path does not exist: nope. Give the folder or archive of mnist, or leave "
-            "data.path empty to fetch it.",
-        ),
+        ("/nope. Give the folder or archive of mnist, or leave data.path empty to fetch it.",),
     ),
     Row(
         "devices of nothing",

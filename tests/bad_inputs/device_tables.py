@@ -38,8 +38,7 @@ ROWS = [
     fleet(
         "table that is not there",
         "",
-        "data.path does not exist: nope.npz. Name a table (.npz, .parquet, .csv) or a folder with "
-        "a file per device.",
+        "/nope.npz. Name a table (.npz, .parquet, .csv) or a folder with a file per device.",
         also="data.path=nope.npz",
     ),
     fleet("table of another kind", "a", "f.txt must end in .npz, .parquet, .csv", file="f.txt"),

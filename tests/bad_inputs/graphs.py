@@ -14,17 +14,17 @@ ROWS = [
     run(
         "no such graph",
         settings("network.topology=g.csv"),
-        "no graph file g.csv. Check network.topology.",
+        "/g.csv. Check network.topology.",
     ),
     run(
         "graph with a long name",
         settings(f"network.topology={'n' * 3000}.csv"),
-        "no graph file nnn",
+        "nnn",
     ),
     run(
         "graph of nobody",
         settings("network.topology=~nosuchuser/g.csv"),
-        "no graph file ~nosuchuser/g.csv. Check network.topology.",
+        "/~nosuchuser/g.csv. Check network.topology.",
     ),
     graph(
         "arrows",

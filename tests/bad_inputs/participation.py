@@ -104,7 +104,6 @@ ROWS = [
     sets(
         "no trace",
         "availability.awake=none.csv",
-        "cannot read the trace none.csv ([Errno 2] No such file or directory: 'none.csv'). Check "
-        "availability.awake.",
+        "/none.csv. Check availability.awake.",
     ),
 ]

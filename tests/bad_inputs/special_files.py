@@ -24,7 +24,7 @@ ROWS = [
         "pipe as table",
         "f.csv",
         ["run", *settings(*DEVICES, "server.sampled=1", "data.path=f.csv")],
-        f"data.path is {PIPE}: f.csv. Name a table (.npz, .parquet, .csv) or a folder",
+        "/f.csv. Name a table (.npz, .parquet, .csv) or a folder",
     ),
     run(
         "device as published data",
@@ -35,7 +35,7 @@ ROWS = [
         "pipe as graph",
         "g.csv",
         ["run", *settings("network.topology=g.csv")],
-        "no graph file g.csv. Check network.topology.",
+        "/g.csv. Check network.topology.",
     ),
     run(
         "device as weights",

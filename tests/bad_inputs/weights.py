@@ -26,7 +26,7 @@ ROWS = [
     sets(
         "weights that are not there",
         "model.weights=start.safetensors",
-        "model.weights does not exist: start.safetensors. Name a .safetensors file.",
+        "/start.safetensors. Name a .safetensors file.",
     ),
     weights(
         "weights that are a pickle",

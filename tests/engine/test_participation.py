@@ -418,7 +418,7 @@ def test_a_bad_trace_is_told(tmp_path, text, message):
         (["server.selection=unifrom"], "did you mean 'uniform'"),
         (["fleet.on=3"], "go together"),
         (["fleet.awake=[0.5,0.5]"], "a chance for each of the 12 devices"),
-        (["fleet.awake=none.csv"], "cannot read the trace"),
+        (["fleet.awake=none.csv"], "no trace file"),
         (["fleet.awake=1.5"], "availability.awake"),
         (
             ["server.selection=bernoulli", "server.sample_prob=0"],

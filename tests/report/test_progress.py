@@ -88,7 +88,8 @@ class Rows:
     """Stands in for rich's bars."""
 
     def __init__(self):
-        self.rows = []
+        self.rows, self.lines = [], []
+        self.console = SimpleNamespace(print=lambda line, highlight: self.lines.append(line))
 
     def add_task(self, words, total, status):
         self.rows.append([{"total": total, "status": status}])
@@ -136,6 +137,7 @@ def test_the_bar_of_a_resumed_run_begins_where_it_was(tmp_path):
     begun, first, *_ = again._progress.rows[0]
     assert begun["total"] is None
     assert (first["completed"], first["total"]) == (found.rounds_done, 10)
+    assert again._progress.lines == [f"Continuing 1 run from round {found.rounds_done} of 10."]
 
 
 class Compared(SweepProgress):

@@ -142,6 +142,25 @@ def test_failed_runs_are_counted_and_the_exit_code_is_one(grid):
         (["grid.toml", "--device", "tpu"], "error: unknown device 'tpu'"),
         (["grid.toml", "--out", "grid.toml/out"], "error: cannot make the folder grid.toml/out"),
         (["one.toml"], "error: one.toml has no [sweep]"),
+        (["one.toml", "--over", "server.period"], "error: an axis reads field=values (got 'server"),
+        (
+            ["one.toml", "--over", "period=1,2"],
+            "error: unknown axis 'period'; did you mean 'server",
+        ),
+        (["one.toml", "--over", "server.period="], "error: the grid is empty: axis"),
+        (["one.toml", "--over", "seed=1,2"], "error: seeds are no axis."),
+        (
+            ["one.toml", "--over", "server.period=1,x"],
+            "error: server.period must be a whole number",
+        ),
+        (
+            ["one.toml", "--over", "server.period=1", "--over", "server.period=2"],
+            "error: server.period is in two axes. Keep one of them.",
+        ),
+        (
+            ["one.toml", "--over", "server.period=1", "--set", "server.period=2"],
+            "error: server.period is both set and an axis. Keep one of the two.",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_in_a_line(grid, arguments, line):
@@ -158,7 +177,40 @@ def test_what_is_wrong_is_told_in_a_line(grid, arguments, line):
 def test_a_run_of_a_sweep_says_what_to_do(grid):
     outcome = skerry("run", grid())
     assert outcome.code == 2
-    assert "Run it with: skerry sweep" in outcome.err
+    assert outcome.err.endswith(f"Run it with: skerry sweep {grid()}\n")
+
+
+def cells_of(*arguments):
+    found = skerry("sweep", *arguments, "--rounds", 1, "--json")
+    assert found.code == 0, found.err
+    experiments = [lane["experiment"] for lane in json.loads(found.out)["lanes"]]
+    servers = [experiment["server"] for experiment in experiments]
+    return [(server["primitive"], server["period"], server["sampled"]) for server in servers]
+
+
+def test_axes_may_be_named_on_the_command_line(grid, tmp_path):
+    """As in a file: all combinations, lists of TOML, words, and rows of several fields."""
+    one = tmp_path / "my one.toml"
+    one.write_text(small("server.period=4").to_toml())
+    periods, sampled = ("--over", "server.period=2,3"), ("--over", "server.sampled=1, 5")
+    assert cells_of(one, *periods, *sampled) == [
+        ("s2s", 2, 1),
+        ("s2s", 2, 5),
+        ("s2s", 3, 1),
+        ("s2s", 3, 5),
+    ]
+    words = [("s2s", 4, 5), ("s2a", 4, 5)]
+    assert cells_of(one, "--over", "server.primitive=s2s,s2a") == words
+    assert cells_of(one, "--over", 'server.primitive=["s2s", "s2a"]') == words
+    rows = "server.primitive, server.period=[['none', 4], ['s2a', 2]]"
+    assert cells_of(one, "--over", rows, "--seeds", 2) == [("none", 4, 5), ("s2a", 2, 5)] * 2
+    assert [period for _, period, _ in cells_of(grid(sweep=""), "--over", "server.period=5")] == [
+        5,
+        5,
+    ]
+    lists = skerry("sweep", one, "--over", "network.components=[[6, 6], [8, 4]]", "--json")
+    sizes = [lane["experiment"]["network"]["components"] for lane in json.loads(lists.out)["lanes"]]
+    assert sizes == [[6, 6], [8, 4]]
 
 
 def test_ctrl_c_says_how_to_go_on(grid, tmp_path):

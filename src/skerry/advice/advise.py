@@ -116,9 +116,15 @@ class Advice:
         """Commands that run the recommendation, and compare it with no server."""
         if not self.source:
             return {}
-        words = ["skerry", "run", *self.source, "--set", f"rounds={self.experiment.rounds}"]
-        for setting in self.settings:
-            words += ["--set", setting]
+        file = [word for word in self.source[:1] if not word.startswith("--set")]
+        own = self.source[len(file) :][1::2]  # of `--set FIELD=VALUE` the settings
+        settings = {one.partition("=")[0].strip(): one for one in own}
+        settings["rounds"] = f"rounds={self.experiment.rounds}"
+        for name in ("primitive", "beta", "sampled", "period", "selection"):
+            settings.pop(f"server.{name}", None)
+        settings |= {one.partition("=")[0]: one for one in self.settings}
+        words = ["skerry", "run", *file]
+        words += [word for one in settings.values() for word in ("--set", one)]
         preset = self.entry.candidate.preset
         mine = preset or str(self.recommendation["primitive"])
         if self.recommendation["beta"] is not None:

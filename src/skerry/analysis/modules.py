@@ -9,6 +9,7 @@ from skerry.config.experiment import Experiment
 from skerry.data.sources.catalog import Dataset, load_dataset
 from skerry.engine.world import Materials, problem_of
 from skerry.errors import DataError, ModelError
+from skerry.files import written
 from skerry.models.learner import build_module
 from skerry.plugins.registry import GIVEN
 from skerry.tasks.choice import choose_task
@@ -76,7 +77,7 @@ def _dataset(
     dataset = load_dataset(experiment.data, experiment.seed)
     if recorded is not None and dataset.fingerprint() != recorded:
         raise DataError(
-            f"the data of {experiment.data.path or experiment.data.dataset} have changed since the "
-            "run. Restore the old ones."
+            f"the data of {written(experiment.data.path) or experiment.data.dataset} have "
+            "changed since the run. Restore the old ones."
         )
     return dataset

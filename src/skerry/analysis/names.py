@@ -10,6 +10,7 @@ from skerry.config import labels, schedules
 from skerry.config.experiment import Experiment, Section
 from skerry.config.presets import fields_of_preset
 from skerry.errors import SkerryError, argument, unknown
+from skerry.files import written
 from skerry.records.reading import SOURCE_OF
 
 Fields = dict[str, Any]  # by `section.field`; lists are text, to be grouped and compared
@@ -78,10 +79,10 @@ def _sources(run: Recorded) -> dict[str, tuple[str, str]]:
     }
     if isinstance(awake := experiment.availability.awake, str):
         path = "availability.awake"
-        found[path] = awake, run.versions.get(f"{SOURCE_OF}{path}", UNKNOWN)
+        found[path] = written(awake), run.versions.get(f"{SOURCE_OF}{path}", UNKNOWN)
     # A function may return other data for every seed; its code is compared instead.
     if "dataset" in given and "data.dataset" not in found:
-        found["data.dataset"] = experiment.data.model_dump_json(), given["dataset"]
+        found["data.dataset"] = str(experiment.deciding()["data"]), given["dataset"]
     for path, material in (("model.name", "factory"), ("model.weights", "weights")):
         if material in given:
             found[path] = str(flat_fields(experiment)[path]), given[material]
@@ -192,7 +193,7 @@ def format_value(value: Any) -> str:
         return UNSET
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) else written(str(value))
 
 
 def parse_where(texts: Sequence[str]) -> Where:
@@ -240,4 +241,6 @@ def _equals(value: Any, text: str) -> bool:
 def _plain(value: Any) -> Any:
     if value is None:
         return UNSET
+    if isinstance(value, str):
+        return written(value)
     return json.dumps(value) if isinstance(value, list | tuple | dict) else value

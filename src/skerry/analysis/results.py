@@ -166,18 +166,21 @@ class Lane:
         `s2s · period 5` beside `s2s · period 10`."""
         return self.experiment.server.label + self.apart
 
-    def named(self, name: str) -> "Lane":
-        """A copy of the lane with another `server.name`."""
-        server = self.experiment.server
-        if server.name == name:
-            return self
-        renamed = server.model_copy(update={"name": name})
-        return replace(self, experiment=self.experiment.model_copy(update={"server": renamed}))
+    def as_asked(self, asked: Experiment) -> "Lane":
+        """A copy of the lane with the `server.name` and the paths of an experiment of its key."""
+        found = self.experiment
+        for path, value in {"server.name": asked.server.name, **asked.paths()}.items():
+            section, _, field = path.partition(".")
+            part = getattr(found, section)
+            if getattr(part, field) != value:
+                changed = part.model_copy(update={field: value})
+                found = found.model_copy(update={section: changed})
+        return self if found is self.experiment else replace(self, experiment=found)
 
     def to_json(self, history: bool = True) -> dict[str, Any]:
         table: dict[str, Any] = {
             "key": self.key,
-            "experiment": self.experiment.model_dump(mode="json"),
+            "experiment": self.experiment.as_written("json"),
             "status": self.status,
             "final": {name: _plain(name, value) for name, value in self.final.items()},
         }

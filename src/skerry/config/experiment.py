@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -29,8 +30,8 @@ from skerry.config.fields import Training as Training
 from skerry.config.section import AtLeastZero, Fault, KeyedIfSet, Named, Takes, default
 from skerry.config.section import Count as Count
 from skerry.config.section import Section as Section
-from skerry.errors import ExperimentError
-from skerry.files import refuse_special
+from skerry.errors import ExperimentError, typed
+from skerry.files import plain_path, refuse_special, written
 from skerry.plugins import registry
 from skerry.plugins.fingerprint import as_text
 
@@ -139,8 +140,14 @@ class Experiment(Section, ignored_types=(cached_property,)):
 
     @classmethod
     def load(cls, path: str | Path, settings: Iterable[str] = ()) -> "Experiment":
-        """An experiment from a TOML file."""
-        return cls.parse(toml.read_tables(path), settings)
+        """An experiment from a TOML file. Relative paths in it start from the folder of the file,
+        or from the current folder if nothing is there; those of settings from the current folder.
+        """
+        if "sweep" in (table := toml.read_tables(path)):
+            raise ExperimentError(
+                f"{path} has a [sweep], so it is many runs. Run it with: skerry sweep {typed(path)}"
+            )
+        return cls.parse(table, settings)
 
     def with_settings(self, *settings: str) -> "Experiment":
         """A copy with some fields changed: `experiment.with_settings("server.period=10")`."""
@@ -198,7 +205,7 @@ class Experiment(Section, ignored_types=(cached_property,)):
 
     def deciding(self) -> dict[str, Any]:
         """The fields that change the result: not the name, not the degree of a ring."""
-        table = self.model_dump()
+        table = self.as_written()
         for field in ("name", *self.unkeyed_fields()):
             del table[field]
         table["network"]["components"] = list(self.network.sizes)
@@ -208,6 +215,19 @@ class Experiment(Section, ignored_types=(cached_property,)):
             if not table[name]:
                 del table[name]
         return table
+
+    def as_written(self, mode: str = "python") -> dict[str, Any]:
+        """All fields as nested tables, with paths as the experiment file has them."""
+        table = self.model_dump(mode=mode)
+        for path, text in self.paths().items():
+            section, _, field = path.partition(".")
+            table[section][field] = written(text)
+        return table
+
+    def paths(self) -> dict[str, str]:
+        """The texts of the fields that may hold a path."""
+        texts = {path: attrgetter(path)(self) for path in toml.PATHS}
+        return {path: text for path, text in texts.items() if isinstance(text, str)}
 
     def unused_paths(self) -> set[str]:
         """The paths of the fields that do not change the result."""
@@ -299,7 +319,7 @@ def _digest(content: dict[str, Any]) -> str:
 def _file_hash(file: str) -> str:
     """The hash of a file; empty if it cannot be read."""
     try:
-        return hashlib.sha256(refuse_special(Path(file)).read_bytes()).hexdigest()[:16]
+        return hashlib.sha256(refuse_special(Path(plain_path(file))).read_bytes()).hexdigest()[:16]
     except (OSError, ValueError):
         return ""
 
@@ -314,6 +334,7 @@ def _toml_lines(section: Section, comments: bool) -> list[str]:
             lines += [f"# {line.strip()}" for line in section.describe(name).splitlines()]
         # TOML has no null: a field without a value stays a comment.
         setting = f"{toml.toml_key(name)} ="
+        value = written(value) if isinstance(value, str) else value
         lines.append(f"{setting} {toml.toml_value(value)}" if value is not None else f"# {setting}")
     return lines
 

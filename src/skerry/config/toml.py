@@ -5,11 +5,12 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from skerry.errors import ExperimentError, typed
-from skerry.files import refuse_special
+from skerry.files import beside, refuse_special
 from skerry.plugins import fingerprint
 
 _JSON = json.JSONEncoder(default=lambda value: str(fingerprint.as_text(value)))
@@ -17,12 +18,15 @@ DEEPEST = 20
 """Most levels of nested lists and tables; a field needs two."""
 LONGEST = 100
 """Most digits of a whole number; a seed may be long."""
+PATHS = ("availability.awake", "data.path", "model.weights", "network.topology")
+"""The fields that hold a path; a topology does where it is a graph file."""
+GRAPH_FILES = (".edgelist", ".edges", ".txt", ".csv", ".graphml")
 FORMER_SECTIONS = {"fleet": "availability"}
 """Former names of sections, which are still accepted, and their names today."""
 
 
 def read_tables(path: str | Path) -> dict[str, Any]:
-    """The nested tables of a TOML file."""
+    """The nested tables of a TOML file; paths in them start from its folder."""
     try:
         text = refuse_special(Path(path)).read_text(
             encoding="utf-8-sig"
@@ -38,7 +42,38 @@ def read_tables(path: str | Path) -> dict[str, Any]:
         raise ExperimentError(
             f"cannot read {shorten_text(str(path))} ({reason}). Give an experiment file (TOML)."
         ) from None
-    return parse_tables(text, str(path))
+    tables: dict[str, Any] = _beside(Path(path).parent, parse_tables(text, str(path)))
+    return tables
+
+
+def is_graph_file(name: str) -> bool:
+    """Whether a topology is a graph file."""
+    return name.lower().endswith(GRAPH_FILES)
+
+
+def _beside(folder: Path, value: Any, field: str = "") -> Any:
+    """A copy of the tables of a file, or of the value of a field, whose paths start from a folder.
+    In an axis of several fields the values are rows."""
+    if isinstance(value, dict):
+        return {
+            name: _beside(folder, inner, f"{field}.{name}".lstrip("."))
+            for name, inner in value.items()
+        }
+    field = field.removeprefix("sweep.axes.").removeprefix("sweep.exclude.")
+    if isinstance(value, list):
+        fields = [one.strip() for one in field.split(",")]
+        if len(fields) > 1:
+            return [
+                [*map(partial(_beside, folder), row, fields)]
+                if isinstance(row, list) and len(row) == len(fields)
+                else row
+                for row in value
+            ]
+        return [_beside(folder, one, field) for one in value]
+    if not isinstance(value, str) or current_path(field) not in PATHS:
+        return value
+    is_name = field.endswith("topology") and not is_graph_file(value)
+    return value if is_name else beside(folder, value)
 
 
 def parse_tables(text: str, source: str) -> dict[str, Any]:
@@ -120,7 +155,7 @@ def read_settings(settings: Iterable[str]) -> tuple[list[Setting], list[str]]:
             continue
         section = "".join(parents)
         section = FORMER_SECTIONS.get(section, section)
-        setting = Setting(section, field, _value(value.strip()))
+        setting = Setting(section, field, parse_value(value.strip()))
         if wrong := list(_faults(setting.path, setting.value)):
             faults += wrong
         else:
@@ -166,7 +201,7 @@ def current_path(path: str) -> str:
     return f"{FORMER_SECTIONS.get(section, section)}{dot}{field}"
 
 
-def _value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """The value of a setting as TOML; anything else, such as a bare word or a date, is a string."""
     try:
         table = tomllib.loads(f"value = {text}")

@@ -25,6 +25,7 @@ from skerry.engine.participation.awake import Awake
 from skerry.engine.ranks.exchange import Communicator
 from skerry.engine.ranks.group import Rank, RankGroup
 from skerry.errors import SkerryError, argument, unknown
+from skerry.files import plain_path
 from skerry.models.layout import (
     Layout,
     Padding,
@@ -351,7 +352,7 @@ def build_world(
     partition = build_partition(dataset, fleet.sizes, fleet.labels, data, experiment.seed)
     weights = materials.weights
     if weights is None and experiment.model.weights:
-        weights = read_weights(experiment.model.weights)
+        weights = read_weights(plain_path(experiment.model.weights))
     problem = problem_of(experiment, dataset, task)
     learner = build_learner(experiment.model, problem, materials.model, weights)
     private_parameters(parameters_of(learner), experiment.model.private)  # refuse wrong names early

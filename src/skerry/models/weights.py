@@ -288,7 +288,5 @@ def _wrong_shape(path: str, name: str, weight: Tensor, shape: tuple[int, ...]) -
 def _existing_file(path: str) -> Path:
     file = user_path(path)
     if not is_file(file):
-        raise ModelError(
-            f"model.weights {what_is_wrong(file)}: {path!s:.200}. Name a .safetensors file."
-        )
+        raise ModelError(f"model.weights {what_is_wrong(path)}. Name a .safetensors file.")
     return file

@@ -12,7 +12,7 @@ import networkx as nx
 import numpy as np
 
 from skerry.errors import NetworkError, one_line, printable, warn_once
-from skerry.files import is_file, user_path
+from skerry.files import is_file, looked_at, user_path
 from skerry.network.links import Graph
 
 _HEADERS = {("source", "target"), ("from", "to"), ("src", "dst"), ("u", "v")}
@@ -110,9 +110,9 @@ def read_graphs(path: str | Path) -> Graph | GraphSequence:
     names a device without links. A directed graph is refused, because a link carries models both
     ways.
     """
-    path = user_path(path)
+    given, path = str(path), user_path(path)
     if not is_file(path):
-        raise NetworkError(f"no graph file {path!s:.200}. Check network.topology.")
+        raise NetworkError(f"no graph file {looked_at(given)}. Check network.topology.")
     is_graphml = path.suffix.lower() == ".graphml"
     by_round = {0: _read_graphml(path)} if is_graphml else _read_edge_list(path)
     if not any(by_round.values()):

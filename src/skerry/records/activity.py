@@ -81,7 +81,7 @@ def device_steps(experiment: Experiment) -> int:
 
 def text_digest(experiment: Experiment) -> str:
     """Hash of an experiment's fields; unlike its key, computed without importing user modules."""
-    text = json.dumps(experiment.model_dump(mode="json"), sort_keys=True)
+    text = json.dumps(experiment.as_written("json"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from skerry.config import schedules
 from skerry.errors import DataError, NetworkError
+from skerry.files import written
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
@@ -34,7 +35,8 @@ def rebuild_fleet(run: "Run") -> "Fleet":
     fleet = build_named_fleet(run.experiment)
     if recorded and fleet.fingerprint() != recorded:
         raise NetworkError(
-            f"{network.topology} has changed since the runs were recorded. Restore the old file."
+            f"{written(network.topology)} has changed since the runs were recorded. Restore the "
+            "old file."
         )
     return fleet
 
@@ -108,8 +110,8 @@ def rebuild_dataset(run: "Run") -> "Dataset":
     dataset = load_dataset(data, run.experiment.seed)
     if recorded and dataset.fingerprint() != recorded:
         raise DataError(
-            f"the data of {data.path or data.dataset} have changed since the runs were recorded. "
-            "Restore the old ones."
+            f"the data of {written(data.path) or data.dataset} have changed since the runs were "
+            "recorded. Restore the old ones."
         )
     return dataset
 

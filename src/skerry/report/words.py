@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from skerry.analysis.results import Results
 from skerry.config.experiment import Data, Experiment, Server
 from skerry.config.measures import task_of
+from skerry.files import written
 from skerry.plugins.registry import is_given
 from skerry.report.text import plural
 
@@ -36,7 +37,7 @@ def describe_network(experiment: Experiment, sizes: Sequence[int] | None = None)
     each = f" of {sizes[0]}" if len(set(sizes)) == 1 else f" of {', '.join(map(str, sizes))}"
     many = len(sizes) > 1
     if network.is_file and many:
-        return f"{devices} on {len(sizes)} islands{each} devices, from {network.topology}"
+        return f"{devices} on {len(sizes)} islands{each} devices, from {written(network.topology)}"
     if network.is_file:
         kind = network.topology
     elif network.topology in _PLURALS:
@@ -93,7 +94,7 @@ def describe_problem(experiment: Experiment) -> str:
     """The data, their split and the model: `digits (non_iid across, iid within); linear`."""
     data, model = experiment.data, experiment.model.name
     dataset = "given data" if is_given("dataset", data.dataset) else data.dataset
-    dataset = data.path if dataset == "devices" else dataset
+    dataset = written(data.path) if dataset == "devices" else dataset
     model = "a given model" if is_given("model", model) else model
     split = f"{data.inter} across, {data.intra} within" if data.split == "dealt" else BY_DEVICE
     return f"{dataset} ({split}); {model}"

@@ -6,7 +6,7 @@ from itertools import chain, product
 from typing import Any
 
 from skerry.config.experiment import Experiment, Section
-from skerry.config.toml import current_path, show_value
+from skerry.config.toml import current_path, parse_value, shorten_text, show_value
 from skerry.errors import did_you_mean
 from skerry.plugins.fingerprint import as_text
 
@@ -84,6 +84,41 @@ def _values_of_axis(path: str, value: Any) -> list[Any]:
     if path in TAKE_LISTS and not all(isinstance(item, list) for item in value):
         return [value]
     return value
+
+
+def with_typed_axes(
+    axes: Any, typed: Iterable[str], set_fields: Mapping[str, Any]
+) -> tuple[Any, list[str]]:
+    """Axes with those that a user has typed, `server.period=5,10`, which take the place of axes of
+    the same fields; and a message for each that cannot be read or is given in another way, too."""
+    added: dict[tuple[str, ...], tuple[str, list[Any]]] = {}
+    faults = []
+    for text in typed:
+        name, equals, values = text.partition("=")
+        fields = _fields_of(name)
+        if not equals or not all(fields):
+            faults.append(
+                f"an axis reads field=values (got '{shorten_text(text)}'). Example: "
+                "server.period=5,10,20"
+            )
+        elif fields in added:
+            faults.append(f"{name.strip()} is in two axes. Keep one of them.")
+        elif both := set_fields.keys() & set(fields):
+            faults.append(f"{', '.join(both)} is both set and an axis. Keep one of the two.")
+        else:
+            added[fields] = name.strip(), _typed_values(values.strip())
+    if not isinstance(axes, dict):
+        return axes, faults  # reported as any table that is none
+    kept = {name: values for name, values in axes.items() if _fields_of(name) not in added}
+    return kept | dict(added.values()), faults
+
+
+def _typed_values(text: str) -> list[Any]:
+    """The values of an axis: a list of TOML, with or without brackets, or words with commas."""
+    for candidate in (text, f"[{text}]"):
+        if isinstance(found := parse_value(candidate), list):
+            return found
+    return [parse_value(part.strip()) for part in text.split(",")]
 
 
 def axis_faults(typed: Mapping[str, Any], experiment: Mapping[str, Any]) -> Iterator[str]:

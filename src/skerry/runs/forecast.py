@@ -40,7 +40,7 @@ PROBE_LANES = 8
 
 @dataclass(frozen=True)
 class Forecast:
-    """Expected runs, memory and time of a sweep."""
+    """Expected runs, memory and time of a sweep or of the runs of an experiment."""
 
     cells: int
     seeds: int
@@ -56,11 +56,16 @@ class Forecast:
     stops: bool = False  # whether runs have a stop rule, so that all this is needed at most
 
 
-def forecast_sweep(
-    sweep: Sweep, executor: Executor, out: Path, device: str = "auto", deterministic: bool = False
+def forecast(
+    asked: Sweep | Sequence[Experiment],
+    executor: Executor,
+    out: Path,
+    device: str = "auto",
+    deterministic: bool = False,
 ) -> Forecast:
-    """Plan a sweep as a driver does, and time one stack of every kind, for a second in all."""
-    runs = planned_runs(sweep)
+    """Plan runs as a driver does, and time one stack of every kind, for a second in all."""
+    runs = planned_runs(asked) if isinstance(asked, Sweep) else with_sizes(asked)
+    seeds = asked.seed_numbers if isinstance(asked, Sweep) else {run.seed for run in runs}
     groups = group_by_world(runs)
     with executor:
         surveys = [executor.survey(group[0]).for_lanes(group) for group in groups]
@@ -81,8 +86,8 @@ def forecast_sweep(
     ]
     need, largest, free = max(sizes, default=(0, 0, surveys[0].footprint.free))
     return Forecast(
-        cells=len(sweep.points),
-        seeds=len(sweep.seed_numbers),
+        cells=len(asked.points) if isinstance(asked, Sweep) else len(runs) // len(seeds),
+        seeds=len(seeds),
         runs=len(runs),
         recorded=len(runs) - sum(map(len, waiting)),
         worlds=sum(map(bool, waiting)),

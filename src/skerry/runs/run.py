@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from skerry.analysis.results import Results, results_of
 from skerry.config.experiment import Experiment
-from skerry.config.toml import read_tables
+from skerry.config.toml import read_tables, toml_value
 from skerry.engine.world import Materials
 from skerry.errors import SkerryError, argument
+from skerry.files import user_path, written
 from skerry.plugins import registry
 from skerry.runs.driver import Driver
 from skerry.runs.executors.executor import open_executor
@@ -168,7 +169,20 @@ def _read(asked: Runnable | str | Path) -> Asked:
             "run takes an experiment, a sweep, the file of one, or a list of experiments and their "
             f"files (got {type(wrong[0]).__name__}). Run a sweep by itself."
         )
-    return [one for one in found if isinstance(one, Experiment)]
+    return _with_distinct_paths([one for one in found if isinstance(one, Experiment)])
+
+
+def _with_distinct_paths(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """Give the full path where the files of two experiments mean different files by one path."""
+    known: dict[tuple[str, str], Path] = {}
+    found = []
+    for one in experiments:
+        for field, text in one.paths().items():
+            place = user_path(text).absolute()
+            if known.setdefault((field, written(text)), place) != place:
+                one = one.with_settings(f"{field}={toml_value(str(place))}")
+        found.append(one)
+    return found
 
 
 def _stopping(requested: Asked, stop: str | Callable[..., Any]) -> Asked:
@@ -209,5 +223,5 @@ def _experiments(
 
 def _read_results(driver: Driver, asked: Sequence[Experiment], keys: Sequence[str]) -> Results:
     found = zip(results_of(driver.store, keys), asked, strict=True)
-    # A run may be recorded under another name than the one requested now.
-    return Results(tuple(lane.named(one.server.name) for lane, one in found))
+    # A run may be recorded under another name, or with its files in another folder.
+    return Results(tuple(lane.as_asked(one) for lane, one in found))

@@ -35,6 +35,7 @@ from skerry.runs.axes import (
     parse_axes,
     with_cell,
     with_set_fields,
+    with_typed_axes,
 )
 from skerry.runs.variants import variant
 
@@ -125,14 +126,19 @@ class Sweep(Section):
     _points: tuple[Point, ...] = PrivateAttr(())
 
     @classmethod
-    def parse(cls, table: Mapping[str, Any], settings: Sequence[str] = ()) -> "Sweep":
-        """A sweep from nested tables, with settings on top; one of an axis takes its place."""
+    def parse(
+        cls, table: Mapping[str, Any], settings: Sequence[str] = (), over: Sequence[str] = ()
+    ) -> "Sweep":
+        """A sweep from nested tables, with settings on top; one of an axis takes its place. `over`
+        are further axes, `server.period=5,10`."""
         table, faults = apply_settings(table, settings)
         given = table.pop("sweep", {})
         if not isinstance(given, dict):
             raise ExperimentError(*faults, f"sweep must be a section (got {as_typed(given)}).")
         set_fields = {one.path: one.value for one in read_settings(settings)[0]}
-        given["axes"] = with_set_fields(flatten_fields(given.get("axes", {})), set_fields)
+        axes = with_set_fields(flatten_fields(given.get("axes", {})), set_fields)
+        given["axes"], wrong = with_typed_axes(axes, over, set_fields)
+        faults += wrong
         given["experiment"] = table
         try:
             sweep = _File.model_validate({"sweep": given}).sweep
@@ -150,15 +156,18 @@ class Sweep(Section):
         return [name for name in cls.model_fields if name != "experiment"]
 
     @classmethod
-    def load(cls, path: str | Path, settings: Sequence[str] = ()) -> "Sweep":
-        """Read a TOML file."""
+    def load(
+        cls, path: str | Path, settings: Sequence[str] = (), over: Sequence[str] = ()
+    ) -> "Sweep":
+        """Read a TOML file; with `over`, it need not have a [sweep]."""
         table = read_tables(path)
-        if "sweep" not in table:
+        if "sweep" not in table and not over:
             raise ExperimentError(
                 f"{path} has no [sweep], so it is one experiment. Run it with: skerry run "
-                f"{typed(path)}"
+                f"{typed(path)} or name what varies: skerry sweep {typed(path)} --over "
+                "server.period=5,10"
             )
-        return cls.parse(table, settings)
+        return cls.parse(table, settings, over)
 
     @property
     def points(self) -> tuple[Point, ...]:

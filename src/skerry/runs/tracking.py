@@ -256,7 +256,7 @@ class WandB:
             group=run.experiment.name,
             name=_title(run),
             id=run.key,
-            config=run.experiment.model_dump(mode="json"),
+            config=run.experiment.as_written("json"),
             dir=str(self._folder),
             mode=os.environ.get("WANDB_MODE", "offline"),
             reinit="create_new",

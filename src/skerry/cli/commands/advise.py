@@ -12,6 +12,8 @@ from skerry.cli.commands.options import option
 def advise_command(
     file: options.ExperimentFile = None,
     settings: options.Settings = None,
+    rounds: options.Rounds = None,
+    devices: options.Devices = None,
     goal: Annotated[
         str,
         option(
@@ -36,9 +38,6 @@ def advise_command(
     ] = None,
     budget_bytes: Annotated[
         float | None, option("A whole run may send at most N bytes.", "N")
-    ] = None,
-    rounds: Annotated[
-        int | None, option("Number of rounds.", "N", "the experiment's", min=1)
     ] = None,
     price: Annotated[
         str | None,
@@ -72,6 +71,7 @@ def advise_command(
     from skerry.advice.screen import print_advice, show_advice_progress
     from skerry.report.text import console
 
+    settings = options.with_short_forms(settings, rounds=rounds, devices=devices)
     experiment = options.read_experiment(file, settings)
     hint = f"Finished runs are in {out}. The same command reuses them." if out else ""
     words = [*([str(file)] if file else []), *(w for one in settings or () for w in ("--set", one))]
@@ -90,7 +90,6 @@ def advise_command(
             budget_uploads=budget_uploads,
             budget_bytes=budget_bytes,
             prices=read_prices(price) if price is not None else None,
-            rounds=rounds,
             sampled=numbers("sampled", sampled, True),
             periods=numbers("periods", periods, True),
             stepsizes=numbers("stepsizes", stepsizes, False),

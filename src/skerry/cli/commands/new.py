@@ -64,8 +64,8 @@ def _copy(name: str, folder: Path) -> None:
     if name not in found:
         raise SkerryError(unknown("example", name, found))
     text = found[name].read_text(encoding="utf-8")
-    # Paths in an experiment are relative to the working folder.
-    adapted = text.replace(FOLDER, "" if folder == Path() else f"{folder.as_posix()}/")
+    # Paths in an experiment file are relative to the file.
+    adapted = text.replace(FOLDER, "")
     content = {f"{name}.toml": adapted}
     for other in (files("skerry") / "examples").iterdir():
         if not other.name.endswith(".toml") and f"{FOLDER}{other.name}" in text:

@@ -43,6 +43,14 @@ Settings = Annotated[
         names=["--set"],
     ),
 ]
+Rounds = Annotated[
+    int | None,
+    option("Number of rounds. Short for --set rounds=N", "N", "the experiment's", min=1),
+]
+Devices = Annotated[
+    int | None,
+    option("Number of devices. Short for --set network.devices=N", "N", "the experiment's", min=1),
+]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with recorded runs.")]
 
 Device = Annotated[str, option("auto, cpu or cuda.")]
@@ -105,15 +113,24 @@ AsJson = Annotated[
 ]
 
 
+SHORT_FORMS = {
+    "rounds": "rounds",
+    "devices": "network.devices",
+    "precision": "training.precision",
+    "seeds": "sweep.seeds",
+}
+"""The fields that options of their own set, by the name of the option."""
+
+
 def split_names(texts: Iterable[str] | None) -> tuple[str, ...]:
     """Split names at commas; several texts are joined."""
     return tuple(name.strip() for text in texts or () for name in text.split(",") if name.strip())
 
 
-def with_precision(settings: list[str] | None, precision: str | None) -> list[str]:
-    """Return the settings, with the value of --precision added as one of them."""
-    own = [f"training.precision={precision}"] if precision is not None else []
-    return [*(settings or ()), *own]
+def with_short_forms(settings: list[str] | None, **short: object) -> list[str]:
+    """Return the settings, with the values of short forms added; these count if both are given."""
+    given = {SHORT_FORMS[name]: value for name, value in short.items() if value is not None}
+    return [*(settings or ()), *(f"{field}={value}" for field, value in given.items())]
 
 
 def find_plug_ins(file: Path | None = None) -> None:

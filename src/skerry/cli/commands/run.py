@@ -2,10 +2,12 @@
 
 import json
 import os
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,7 +15,11 @@ from skerry.cli.commands import options
 from skerry.errors import SkerryError, printable, typed
 from skerry.plugins import registry
 
-DEFAULT_COMPARE = "s2s,s2a,blend"
+if TYPE_CHECKING:
+    from skerry.config.experiment import Experiment
+
+DEFAULT_COMPARE = ("s2s", "s2a", "blend")
+FILE_COMPARE = ("s2s", "s2a", "none")
 DEFAULT_SEEDS = 5
 
 
@@ -30,12 +36,16 @@ def run_command(
     context: typer.Context,
     file: options.ExperimentFile = None,
     settings: options.Settings = None,
+    rounds: options.Rounds = None,
+    devices: options.Devices = None,
     compare: Annotated[
         str | None,
         typer.Option(
             help=f"Primitives to compare, of {', '.join(registry.PRIMITIVES)}, such as "
             "s2s,s2a,blend:0.25; or presets, such as tt_hf,gossip_pga.",
             autocompletion=_complete_names,
+            show_default="the one that is set, else s2s,s2a,none with a file and s2s,s2a,blend "
+            "without",
         ),
     ] = None,
     seeds: Annotated[
@@ -63,32 +73,43 @@ def run_command(
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Print the memory needed and what each rank would hold; run nothing."
+            "--dry-run",
+            help="Print the expected time and memory, or what each rank would hold; run nothing.",
         ),
     ] = False,
 ) -> None:
     """Run an experiment: print a table, draw pictures and record the runs."""
     from skerry.report.screens.progress import show_run_progress
 
-    experiment = options.read_experiment(file, options.with_precision(settings, precision))
-    one_primitive = file is not None or "primitive" in experiment.server.model_fields_set
-    default = "" if one_primitive else DEFAULT_COMPARE
-    primitives = options.split_names([default if compare is None else compare])
+    settings = options.with_short_forms(
+        settings, rounds=rounds, devices=devices, precision=precision
+    )
+    experiment = options.read_experiment(file, settings)
+    one_primitive = compare is None and "primitive" in experiment.server.model_fields_set
+    primitives = options.split_names([compare or ""])
+    if compare is None and not one_primitive:
+        primitives = _comparable(experiment, FILE_COMPARE) if file else DEFAULT_COMPARE
     seeds = seeds or (1 if file else DEFAULT_SEEDS)
     if dry_run:
-        from skerry.report.screens.sweep import print_rank_plan
-        from skerry.runs.forecast import plan_ranks
+        from skerry.report.screens.sweep import print_run_plan
+        from skerry.runs.executors.executor import open_executor
+        from skerry.runs.forecast import forecast, plan_ranks
         from skerry.runs.variants import expand
 
-        plan = plan_ranks(expand(experiment, primitives, seeds), ranks, device)
+        runs = expand(experiment, primitives, seeds)
+        plan, expected = plan_ranks(runs, ranks, device), None
+        if ranks is None:
+            place = open_executor(None, device=device)
+            expected = forecast(runs, place, out, device, deterministic)
         if as_json:
-            options.print_json(asdict(plan))
+            options.print_json((asdict(expected) if expected else {}) | asdict(plan))
         else:
-            print_rank_plan(plan)
+            print_run_plan(plan, expected, out)
         return
     if ranks is not None and not _is_rank(ranks):
         _launch_ranks(ranks, context.obj)
-    hint = "The same command continues from the last checkpoint."
+    same = "The same command without --again" if again else "The same command"
+    hint = f"{same} continues from the last checkpoint."
     with options.computing(hint), show_run_progress() as display:
         from skerry.runs.run import run as run_experiments
 
@@ -109,6 +130,7 @@ def run_command(
     if as_json:
         options.print_json(results.to_json())
         return
+    from skerry.config.labels import command_line_label
     from skerry.report.screens.run import print_run, save_figures
 
     print_run(results)
@@ -121,15 +143,38 @@ def run_command(
         ) from error
     options.print_reused(display.reused, out)
     typer.echo(f"Pictures: {', '.join(map(str, files))}. Records: {out}/skerry.sqlite.")
-    by_device = results[0].experiment.data.split == "given"
-    same = f"run {typed(file)}" if file else "run"
-    suggestion = (
-        f"results {typed(out)} --devices" if by_device else f"{same} --set data.intra=dirichlet"
-    )
-    typer.echo(
-        f"Try next: skerry {suggestion}    "
-        "or your own: skerry new > mine.toml && skerry run mine.toml"
-    )
+    server = experiment.server
+    own = server.name, command_line_label(server.primitive, server.beta)
+    names = _comparable(experiment, (*own, *FILE_COMPARE))
+    if one_primitive and len(names) > 1:
+        typer.echo(f"Compare: {_with_words(context.obj, '--compare', ','.join(names))}")
+    data, suggestion = experiment.data, f"skerry report {typed(out)}"
+    if data.split == "given":
+        suggestion = f"skerry results {typed(out)} --devices"
+    elif data.intra == "iid":
+        suggestion = _with_words(context.obj, "--set", "data.intra=dirichlet")
+    if not file and not Path("mine.toml").exists():
+        suggestion += "    or your own: skerry new > mine.toml && skerry run mine.toml"
+    typer.echo(f"Try next: {suggestion}")
+
+
+def _comparable(experiment: "Experiment", names: Iterable[str]) -> tuple[str, ...]:
+    """The primitives and presets of these that the experiment can be run with, each once."""
+    from skerry.runs.variants import variant
+
+    found = []
+    for name in dict.fromkeys(names):
+        with suppress(SkerryError):  # such as a method that needs a server
+            variant(experiment, name)
+            found.append(name)
+    return tuple(found)
+
+
+def _with_words(typed_words: Sequence[str], *more: str) -> str:
+    """The command that was typed with further options, as one types it in a shell."""
+    words = [word for word in typed_words if word not in ("--again", "--debug")]
+    end = words.index("--") if "--" in words else len(words)
+    return printable(shlex.join(["skerry", *words[:end], *more, *words[end:]]))
 
 
 def schema_command() -> None:

@@ -14,9 +14,28 @@ from skerry.errors import typed
 
 def sweep_command(
     file: Annotated[
-        Path, typer.Argument(help="An experiment file (TOML) with the tables sweep and sweep.axes.")
+        Path,
+        typer.Argument(
+            help="An experiment file (TOML). Axes are in its table sweep.axes, or in --over."
+        ),
     ],
     settings: options.Settings = None,
+    over: Annotated[
+        list[str] | None,
+        options.option(
+            "Vary a field; repeatable. Takes the place of an axis of the same field in the file. "
+            "Example: --over server.period=5,10,20",
+            "FIELD=VALUES",
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        options.option(
+            "Number of seeds. Short for --set sweep.seeds=N", "N", "the file's, or 1", min=1
+        ),
+    ] = None,
+    rounds: options.Rounds = None,
+    devices: options.Devices = None,
     executor: options.ExecutorName = None,
     workers: options.Workers = None,
     ray_address: options.RayAddress = None,
@@ -45,14 +64,17 @@ def sweep_command(
         from skerry.runs.sweep import Sweep
 
         options.find_plug_ins(file)
-        asked = sweep_with_sizes(Sweep.load(file, options.with_precision(settings, precision)))
+        settings = options.with_short_forms(
+            settings, rounds=rounds, devices=devices, precision=precision, seeds=seeds
+        )
+        asked = sweep_with_sizes(Sweep.load(file, settings, over or ()))
         if dry_run:
             from skerry.report.screens.sweep import print_forecast
             from skerry.runs.executors.executor import open_executor
-            from skerry.runs.forecast import forecast_sweep
+            from skerry.runs.forecast import forecast
 
             place = open_executor(executor, device=device, workers=workers, address=ray_address)
-            expected = forecast_sweep(asked, place, out, device, deterministic)
+            expected = forecast(asked, place, out, device, deterministic)
             if as_json:
                 options.print_json(asdict(expected))
             else:

@@ -2,7 +2,6 @@
 
 from skerry.config.fields.data import Data as Data
 from skerry.config.fields.evaluate import Evaluate as Evaluate
-from skerry.config.fields.network import GRAPH_FILES as GRAPH_FILES
 from skerry.config.fields.network import Availability as Availability
 from skerry.config.fields.network import Network as Network
 from skerry.config.fields.server import Server as Server

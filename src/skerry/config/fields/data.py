@@ -14,7 +14,9 @@ class Data(Section, extra="allow"):
     """digits, synthetic, synthetic_regression, synthetic_tokens, mnist, fashion_mnist, cifar10,
     cifar100, npz, devices, vowels, speeches, or your own function."""
     path: Annotated[str, OptionOf("dataset")] = ""
-    """Path of the data set, if it is on this machine (required for npz and devices)."""
+    """Path of the data set, if it is on this machine (required for npz and devices). A relative
+    path in an experiment file starts from the folder of the file; if nothing is there, from the
+    current folder. In a setting, it starts from the current folder."""
     split: Literal["dealt", "given"] = "dealt"
     """How samples are assigned to devices: dealt (by inter and intra), or given (the data say which
     device holds which samples)."""

@@ -20,23 +20,19 @@ from skerry.config.section import (
     UpToOne,
     default,
 )
-from skerry.config.toml import show_value
+from skerry.config.toml import GRAPH_FILES, is_graph_file, show_value
+from skerry.files import written
 from skerry.plugins import registry
 from skerry.plugins.options import options_of
 
 MOST_DEVICES = 10**6
-GRAPH_FILES = (".edgelist", ".edges", ".txt", ".csv", ".graphml")
-
-
-def _is_graph_file(name: str) -> bool:
-    return name.lower().endswith(GRAPH_FILES)
 
 
 class _NamesTopology(Names):
     """A topology by name, or a graph file."""
 
     def fault(self, name: str) -> str | None:
-        fault = None if _is_graph_file(name) else super().fault(name)
+        fault = None if is_graph_file(name) else super().fault(name)
         files = "" if ":" in name else f" A graph file ends in {', '.join(GRAPH_FILES)}."
         return fault and fault + files
 
@@ -64,8 +60,8 @@ class Network(Section, extra="allow"):
     ] = default(2)
     """How many islands (C), or the list of their sizes."""
     topology: Annotated[Named, _NamesTopology("topology")] = default("ring")
-    """How devices of an island are linked: a name, a graph file (edge list or GraphML), or your own
-    "package.module:function"."""
+    """How devices of an island are linked: a name, a graph file (edge list or GraphML,
+    found as data.path is), or your own "package.module:function"."""
     degree: Annotated[Count, OptionOf("topology")] = 4
     """Links per device in regular and watts_strogatz; about as many in barabasi_albert."""
     edge_prob: Annotated[Share, OptionOf("topology")] = 0.2
@@ -94,7 +90,7 @@ class Network(Section, extra="allow"):
     @property
     def is_file(self) -> bool:
         """Whether the topology is a graph file."""
-        return _is_graph_file(self.topology)
+        return is_graph_file(self.topology)
 
     @property
     def functions(self) -> dict[str, str]:
@@ -133,8 +129,8 @@ class Network(Section, extra="allow"):
             yield (
                 ("network.topology", "network.dynamic"),
                 "network.dynamic = true needs a topology to draw from (got the graph file "
-                f"{self.topology}). Set network.dynamic = false; network.link_failure makes "
-                "a given graph vary.",
+                f"{written(self.topology)}). Set network.dynamic = false; "
+                "network.link_failure makes a given graph vary.",
             )
 
     def size_faults(self) -> Iterable[Fault]:
@@ -183,8 +179,8 @@ class Availability(Section):
 
     awake: UpToOne | tuple[UpToOne, ...] | str = 1.0
     """Probability that a device is awake in a round: one number, a list with one for each device,
-    or a trace file (CSV: device, from, to). A sleeping device does not train or mix
-    and is not sampled."""
+    or a trace file (CSV: device, from, to; a relative path is as in data.path). A sleeping device
+    does not train or mix and is not sampled."""
     on: Count | None = None
     """Rounds that a device stays awake before it sleeps for `off` rounds, each at its own time."""
     off: Count | None = None

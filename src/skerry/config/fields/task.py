@@ -59,7 +59,7 @@ class Model(Section, extra="allow"):
     "package.module:factory"."""
     weights: str = ""
     """A .safetensors file with the initial weights, or a folder with a file NAME.safetensors for
-    each device; empty: drawn from the seed."""
+    each device; empty: drawn from the seed. A relative path is as in data.path."""
     private: Annotated[Takes[str | Sequence[str], tuple[str, ...]], OneOrMany, KeyedIfSet()] = (
         default(())
     )

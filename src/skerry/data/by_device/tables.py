@@ -48,7 +48,7 @@ def read_devices(path: str) -> Dataset:
     place = user_path(path)
     if not path or not exists(place):
         raise DataError(
-            f"data.path {what_is_wrong(place)}: {place!s:.200}. Name a table "
+            f"data.path {what_is_wrong(path)}. Name a table "
             f"({', '.join(ENDINGS)}) or a folder with a file per device."
         )
     files = [file for file, _ in _files(place)] if place.is_dir() else [place]

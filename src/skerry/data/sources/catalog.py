@@ -21,7 +21,7 @@ from skerry.data.sources.fetch import cache_file, fetch, is_cached
 from skerry.data.sources.formats import SPEECH_CHARACTERS, Arrays, load_npz, unpack_presidents
 from skerry.data.sources.published import PUBLISHED
 from skerry.errors import DataError
-from skerry.files import exists, user_path, what_is_wrong
+from skerry.files import exists, plain_path, user_path, what_is_wrong, written
 from skerry.plugins import registry
 from skerry.plugins.context import Context
 from skerry.plugins.options import bind
@@ -50,10 +50,12 @@ def load_dataset(data: Data, seed: int, progress: bool = True) -> Dataset:
     """Load the data set that an experiment names, and download it first if necessary."""
     if data.dataset in PUBLISHED and not data.path and not is_cached(data.dataset):
         fetch(data.dataset, progress=progress)  # here, where progress can be shown
+    options = data.options_for("dataset")
+    if "path" in options:
+        path = plain_path(data.path)  # for a function of the user, it need not be a file
+        options["path"] = path if registry.is_builtin("dataset", data.dataset) else written(path)
     with registry.users_own("dataset", data.dataset, DataError), _seeded_torch(data.dataset, seed):
-        load = bind(
-            "dataset", registry.resolve("dataset", data.dataset), data.options_for("dataset")
-        )
+        load = bind("dataset", registry.resolve("dataset", data.dataset), options)
         result = load(context=Context("a data set is loaded", seed=seed))
     if isinstance(result, Dataset):
         return result
@@ -153,7 +155,7 @@ def npz(*, path: str) -> Dataset:
     every fifth sample (of each class) is held out for testing."""
     file = user_path(path)
     if not exists(file):
-        raise DataError(f"data.path {what_is_wrong(file)}: {file!s:.200}. Name a .npz file.")
+        raise DataError(f"data.path {what_is_wrong(path)}. Name a .npz file.")
     arrays = load_npz(file, _HOW_TO_WRITE)
     if arrays.keys() >= {"x_train", "y_train", "x_test", "y_test"}:
         parts = _parts(arrays)

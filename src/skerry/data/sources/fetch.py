@@ -37,7 +37,7 @@ def fetch(name: str, path: str = "", progress: bool = True) -> Arrays:
         raise DataError(unknown("published data set", name, PUBLISHED))
     published = PUBLISHED[name]
     if path:
-        arrays, certain = _read(published, user_path(path))
+        arrays, certain = _read(published, path)
         if certain and not is_cached(name):
             with suppress(DataError):  # the data can be read without a cache
                 _write_cache(published, arrays)
@@ -49,12 +49,13 @@ def fetch(name: str, path: str = "", progress: bool = True) -> Arrays:
     return arrays
 
 
-def _read(published: Published, where: Path) -> tuple[Arrays, bool]:
+def _read(published: Published, path: str) -> tuple[Arrays, bool]:
     """Decode and check the files in a folder or archive; the flag says whether their content was
     compared with a published checksum."""
+    where = user_path(path)
     if not exists(where):
         raise DataError(
-            f"data.path {what_is_wrong(where)}: {where!s:.200}. "
+            f"data.path {what_is_wrong(path)}. "
             f"Give the folder or archive of {published.name}, or leave data.path empty to fetch it."
         )
     wanted = [name for layout in published.layouts for name in layout.files]
@@ -115,7 +116,7 @@ def _download(published: Published, progress: bool) -> Arrays:
             tempfile.TemporaryDirectory(dir=cache, prefix=".fetch-") as folder,
         ):
             try:
-                return _read(published, download(Path(folder)))[0]
+                return _read(published, str(download(Path(folder))))[0]
             except DataError as error:
                 failures.append(
                     f"{origin}: {str(error).replace(folder, 'the download').rstrip('.')}"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from skerry.config.fields import Availability
 from skerry.errors import ExperimentError, did_you_mean
-from skerry.files import refuse_special
+from skerry.files import looked_at, plain_path, refuse_special
 from skerry.seeds import stream
 
 Mask = NDArray[np.bool_]
@@ -93,9 +93,14 @@ def _chances(availability: Availability, n: int) -> NDArray[np.float64]:
 def _spans(file: str, names: tuple[str, ...]) -> list[AwakeSpan]:
     """The spans of a trace file; every error names its line."""
     number = {name: device for device, name in enumerate(names)}
+    file = plain_path(file)
     try:
         with refuse_special(Path(file)).open(encoding="utf-8-sig", newline="") as lines:
             rows = list(csv.reader(lines))
+    except FileNotFoundError:
+        raise ExperimentError(
+            f"no trace file {looked_at(file)}. Check availability.awake."
+        ) from None
     except (OSError, ValueError, csv.Error) as error:
         raise ExperimentError(
             f"cannot read the trace {file} ({error}). Check availability.awake."

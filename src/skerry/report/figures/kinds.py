@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from skerry.analysis.cells import Cell, Cells, ComparedCells
 from skerry.analysis.run_table import RunTable
-from skerry.config.fields import GRAPH_FILES
 from skerry.config.measures import shown
+from skerry.config.toml import is_graph_file
 from skerry.errors import SkerryError, argument, typed
 from skerry.report.figure_kinds import DrawnFigure, FigureRequest
 from skerry.report.figures import panels
@@ -102,7 +102,7 @@ def draw_sensitivity(request: FigureRequest) -> DrawnFigure:
     lines = _lines(request, cells, along)
     inside = [*along, *lines, *SERVER_AXES]
     by = request.panel_fields(cells, [field for field in cells.fields if field not in inside])
-    of_file = str(cells.constants.get(TOPOLOGY)).lower().endswith(GRAPH_FILES)
+    of_file = is_graph_file(str(cells.constants.get(TOPOLOGY)))
     devices = None if of_file else cells.constants.get(DEVICES)
     found: dict[Cell, list[Panel]] = {}
     for x in along:

@@ -54,6 +54,9 @@ class CountingProgress(Progress):
 
     def tick(self, job: "StackJob", tick: "Tick") -> None:
         self._ticks[job] = tick
+        if tick.resumed:
+            runs, rounds = plural(tick.resumed, "run"), job.experiments[0].rounds
+            self.say(f"Continuing {runs} from round {tick.round:,} of {rounds:,}.")
         if self._start is None and tick.fresh:
             self._start = time.monotonic(), tick.fresh, _planned(job, tick.fresh)
         self.show()
@@ -98,19 +101,26 @@ def _planned(job: "StackJob", steps: int) -> float:
 class RunBars(CountingProgress):
     """One bar for every stack of a study."""
 
-    def __init__(self, progress: Any) -> None:
-        super().__init__()
+    with_pace = True
+
+    def __init__(self, progress: Any, *more: str) -> None:
+        super().__init__(*more)
         self._progress = progress
+        self._rows: dict[StackJob, Any] = {}
+
+    def say(self, line: str) -> None:
+        self._progress.console.print(line, highlight=False)
 
     def stack_begun(self, job: "StackJob") -> None:
         # Where a resumed stack starts is known with its first tick: until then there is no share.
-        self._row = self._progress.add_task(describe_stack(job), total=None, status="getting ready")
+        words = describe_stack(job)
+        self._rows[job] = self._progress.add_task(words, total=None, status="getting ready")
 
     def tick(self, job: "StackJob", tick: "Tick") -> None:
         super().tick(job, tick)
-        rounds = job.experiments[0].rounds
-        status = ", ".join([f"round {tick.round:,} of {rounds:,}", *self.pace()])
-        self._progress.update(self._row, completed=tick.round, total=rounds, status=status)
+        rounds, pace = job.experiments[0].rounds, self.pace() if self.with_pace else []
+        status = ", ".join([f"round {tick.round:,} of {rounds:,}", *pace])
+        self._progress.update(self._rows[job], completed=tick.round, total=rounds, status=status)
 
 
 class RunLines(CountingProgress):
@@ -184,30 +194,17 @@ class SweepProgress(CountingProgress):
             self.say(line)
 
 
-class SweepBars(SweepProgress):
+class SweepBars(RunBars, SweepProgress):
     """A bar for the sweep, and one for every running stack."""
 
-    def __init__(self, progress: Any, measure: str) -> None:
-        super().__init__(measure)
-        self._progress = progress
-        self._row = progress.add_task("sweep", total=1.0, status="")
-        self._rows: dict[StackJob, Any] = {}
+    with_pace = False
 
-    def say(self, line: str) -> None:
-        self._progress.console.print(line, highlight=False)
+    def __init__(self, progress: Any, measure: str) -> None:
+        super().__init__(progress, measure)
+        self._row = progress.add_task("sweep", total=1.0, status="")
 
     def show(self) -> None:
         self._progress.update(self._row, completed=self.share, status=self.status_line())
-
-    def stack_begun(self, job: "StackJob") -> None:
-        words = describe_stack(job)
-        self._rows[job] = self._progress.add_task(words, total=None, status="getting ready")
-
-    def tick(self, job: "StackJob", tick: "Tick") -> None:
-        super().tick(job, tick)
-        rounds = job.experiments[0].rounds
-        status = f"round {tick.round:,} of {rounds:,}"
-        self._progress.update(self._rows[job], completed=tick.round, total=rounds, status=status)
 
     def stack_split(self, job: "StackJob") -> None:
         super().stack_split(job)

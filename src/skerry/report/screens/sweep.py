@@ -80,32 +80,41 @@ def _cells(sweep: Sweep, results: Results, points: Iterable[Point]) -> Cells:
 
 def print_forecast(found: "Forecast", out: Path) -> None:
     """Print the expected number of runs, memory and time of a sweep."""
-    console = text.console()
     lines = [
         f"{found.cells:,} cells x {found.seeds} seeds: {found.runs:,} runs, {found.recorded:,} of "
         f"them recorded in {out}."
     ]
-    if found.runs == found.recorded:
-        lines += ["Nothing is left to compute."]
-    else:
+    if found.runs > found.recorded:
         need, free = text.size(found.stack_bytes, "GB", 2), text.size(found.free_bytes, "GB")
         lines += [
             f"{found.worlds:,} worlds, {found.stacks:,} stacks of up to {found.lanes:,} lanes, "
             f"{found.at_once:,} at once.",
             f"A stack takes about {need} of memory; {free} are free.",
-            f"It will take {'at most ' * found.stops}about {text.duration(found.seconds)}, "
-            "measured by a one-second trial.",
         ]
+    _print_lines([*lines, _expected_time(found)])
+
+
+def _expected_time(found: "Forecast") -> str:
+    if found.runs == found.recorded:
+        return "Nothing is left to compute."
+    most, seconds = "at most " * found.stops, text.duration(found.seconds)
+    return f"It will take {most}about {seconds}, measured by a one-second trial."
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    console = text.console()
     for line in lines:
         console.print(line, markup=False)
 
 
-def print_rank_plan(plan: "RankPlan") -> None:
-    """Print how many devices, how much memory and how much traffic each rank would have."""
-    console = text.console()
-    one_process = [f"{_runs(plan)}, in one process.", f"It takes about {_memory(plan)}."]
-    for line in _of_ranks(plan) if plan.server_bytes else one_process:
-        console.print(line, markup=False)
+def print_run_plan(plan: "RankPlan", found: "Forecast | None", out: Path) -> None:
+    """Print the memory and time of runs in one process, or the memory and traffic of each rank."""
+    if found is None:
+        _print_lines(_of_ranks(plan))
+        return
+    recorded = f" {found.recorded:,} of them recorded in {out}." if found.recorded else ""
+    first = f"{_runs(plan)}, in one process.{recorded}"
+    _print_lines([first, f"It takes about {_memory(plan)}.", _expected_time(found)])
 
 
 def _of_ranks(plan: "RankPlan") -> list[str]:

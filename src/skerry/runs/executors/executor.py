@@ -158,6 +158,7 @@ class Tick:
     round: int
     steps: int  # device-steps done, including those before an interruption
     fresh: int  # device-steps computed since this job was submitted
+    resumed: int = 0  # in their first tick, the number of runs that continue from this round
 
 
 class StepCounter:
@@ -177,7 +178,8 @@ class StepCounter:
             self._lanes = frozenset(keys)
             if moment.phase == "before_server":
                 done = moment.round - 1
-                return Tick(done, self._before + len(self._lanes) * done * unit, self._fresh)
+                steps = self._before + len(keys) * done * unit
+                return Tick(done, steps, self._fresh, resumed=len(keys))
         if moment.phase != "end":
             return None
         self._fresh += len(keys) * unit
