@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.advice.candidates import (
+from skerry.advice.pilot import stride
+from skerry.advice.question import BETAS, Among, Question, read_among, read_prices
+from skerry.advice.settings import (
+    NO_SERVER,
     Budget,
     Candidate,
     Entry,
     budget_of,
-    candidates,
     nearby,
-    preset_candidates,
+    space_of,
 )
-from skerry.advice.pilot import stride
-from skerry.advice.question import BETAS, Among, Question, read_among, read_prices
 from skerry.config.experiment import Experiment
 from skerry.config.fields import Server
 from skerry.config.presets import PRESETS
@@ -37,26 +37,70 @@ def test_blend_stands_for_several_betas() -> None:
 
 
 @pytest.mark.parametrize(
-    ("among", "own", "K", "sizes", "tried"),
+    ("among", "own", "sizes", "tried"),
     [
-        ("s2s", "uniform", 4, (6, 6), ("uniform", "per_component")),
-        ("s2s", "one_each", 4, (6, 6), ("one_each",)),
-        ("s2s", "uniform", 5, (6, 6), ("uniform", "per_component", "one_each")),
-        ("s2s", "uniform", 4, (4, 8), ("uniform", "per_component", "one_each")),
-        ("s2s", "round_robin", 4, (12,), ("round_robin",)),
-        ("s2s,one_each,uniform", "round_robin", 4, (4, 8), ("one_each", "uniform")),
+        ("s2s", "uniform", (4, 8), ("uniform", "one_each")),
+        ("s2s", "one_each", (6, 6), ("one_each",)),
+        ("s2s", "round_robin", (12,), ("round_robin",)),
+        ("s2s", "uniform", (1, 1, 1), ("uniform",)),
+        ("s2s,one_each,uniform", "round_robin", (4, 8), ("one_each", "uniform")),
     ],
 )
-def test_rules_that_meet_every_island_are_tried(among, own, K, sizes, tried) -> None:
-    """Beside the experiment's own, each once: on equal islands two of them are the same."""
-    server = Server(selection=own, sampled=K)
-    assert read_among(among).selections_for(server, sizes) == tried
+def test_a_rule_that_samples_every_island_is_tried(among, own, sizes, tried) -> None:
+    """Beside the experiment's own rule, where there are several islands with links."""
+    assert read_among(among).selections_for(Server(selection=own), sizes) == tried
 
 
-def test_selections_alone_leave_the_usual_primitives() -> None:
-    assert read_among("one_each").primitives == read_among(None).primitives
-    kept = candidates(read_among("s2s").primitives, [(5, 5), (6, 5)], ["one_each"], sizes=(2, 2, 2))
-    assert [candidate.sampled for candidate in kept] == [6]  # as many from every island
+def space(*settings: str, sizes=(4, 8), limit=None, **asked):
+    experiment = Experiment.parse({}, [f"network.devices={sum(sizes)}", *settings])
+    asked.setdefault("among", read_among(None))
+    question = Question(limit=limit, **asked)
+    budget = Budget(question.prices, sum(sizes), 0, 0, experiment.rounds, limit)
+    return space_of(question, experiment, budget, sizes)
+
+
+def test_every_space_has_no_server_and_the_experiments_own_setting() -> None:
+    """`none` is always run; K, H and the stepsize of the experiment are among the values."""
+    found = space("server.sampled=5", "server.period=7", "training.stepsize=0.2")
+    entries = found.entries()
+    assert Entry(NO_SERVER, 0.2) in entries
+    assert Entry(Candidate("s2a", None, 5, 7, "uniform"), 0.2) in entries
+    one_each = {e.candidate.sampled for e in entries if e.candidate.selection == "one_each"}
+    assert one_each == {2, 4, 8}  # as many from every island
+    assert len(entries) == len(set(entries))
+
+
+def test_values_that_are_asked_for_are_not_extended() -> None:
+    found = space(sampled=(4,), periods=(5, 10), stepsizes=(0.1,), among=read_among("s2a"))
+    assert found.describe()["period"] == [5, 10]
+    assert all(found.extended(axis, up) is None for axis in found.values for up in (True, False))
+    with pytest.raises(SkerryError, match="K must be at most the number of devices"):
+        space(sampled=(40,))
+
+
+def test_ranges_are_extended_to_their_natural_ends() -> None:
+    """K up to n and down to 1, H below the number of rounds, each a few times at most."""
+    found = space("rounds=30", "server.sampled=4")
+    for axis in ("sampled", "period", "stepsize"):
+        for upper in (True, False):
+            while (wider := found.extended(axis, upper)) is not None:
+                assert len(wider.values[axis]) == len(found.values[axis]) + 1
+                found = wider
+    assert found.values["sampled"][0] == 1
+    assert found.values["sampled"][-1] == 12
+    assert found.values["period"][0] == 1
+    assert found.values["period"][-1] == 29
+
+
+def test_rare_server_rounds_are_tried_where_a_budget_pays_for_no_others() -> None:
+    """With 100 rounds and 6 uploads, the usual periods are too frequent."""
+    tight = space(sizes=(6, 6), limit=6, prices=Prices(downlink=0.0))
+    affordable = [e for e in tight.entries() if tight.budget.allows(e.candidate)]
+    assert any(entry.candidate.has_server for entry in affordable)
+    none = space(sizes=(6, 6), limit=0, prices=Prices(downlink=0.0))
+    affordable = [e for e in none.entries() if none.budget.allows(e.candidate)]
+    assert affordable
+    assert not any(entry.candidate.has_server for entry in affordable)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +133,11 @@ def test_prices() -> None:
         {"goal": "speed"},
         {"minutes": 0},
         {"minutes": float("nan")},
-        {"seeds": 0},
-        {"messages": -1},
-        {"messages": 5, "bytes": 5},
+        {"seeds": 1},
+        {"limit": -1},
+        {"limit": 5, "bytes": 5},
         {"stepsizes": (0.1, 0.0)},
+        {"sampled": (0,)},
     ],
 )
 def test_bad_questions(faulty: dict) -> None:
@@ -101,24 +146,7 @@ def test_bad_questions(faulty: dict) -> None:
         Question(**faulty)
 
 
-@given(
-    period=st.integers(1, 12),
-    offset=st.integers(0, 5),
-    limit=st.floats(1, 500),
-    primitive=st.sampled_from(["s2s", "s2a"]),
-)
-def test_a_budget_reaches_as_far_as_it_pays(
-    period: int, offset: int, limit: float, primitive: str
-) -> None:
-    """The rounds of a budget can be paid for, and one round more cannot."""
-    budget = Budget(Prices(d2d=0.1), 10, links=7, offset=offset, rounds=60, limit=limit)
-    candidate = Candidate(primitive, None, 4, period)
-    reach = budget.reach(candidate)
-    assert reach == 0 or budget.cost(candidate, reach) <= limit
-    assert reach == 60 or budget.cost(candidate, reach + 1) > limit
-
-
-@pytest.mark.parametrize("primitive", ["s2s", "s2a", "blend"])
+@pytest.mark.parametrize("primitive", ["s2s", "s2a", "blend", "none"])
 def test_costs_are_those_of_a_run(small, primitive: str) -> None:
     """What a run is said to cost is what it sends."""
     experiment = small(f"server.primitive={primitive}", "server.offset=1")
@@ -133,7 +161,7 @@ def test_costs_are_those_of_a_run(small, primitive: str) -> None:
     beta = 0.5 if primitive == "blend" else None
     server = experiment.server
     candidate = Candidate(primitive, beta, server.sampled, server.period)
-    assert budget.cost(candidate, experiment.rounds) == sent
+    assert budget.cost(candidate) == sent
 
 
 METHODS = [name for name in PRESETS if name in registry.METHODS]
@@ -147,7 +175,7 @@ def test_what_presets_cost_is_what_they_send(small, preset: str) -> None:
     budget = budget_of(
         Question(among=Among(presets=(preset,)), prices=Prices(d2d=1)), experiment, world
     )
-    (candidate,) = preset_candidates([preset], [(4, 3)], ["uniform"], experiment)
+    (candidate,) = preset_candidates([preset], (4,), (3,), "uniform", experiment)
     run = Entry(candidate, 0.1).run(experiment, seed=3)
     assert (run.seed, run.training.stepsize, run.server.name) == (3, 0.1, preset)
     assert run.server.sampled == candidate.sampled
@@ -156,7 +184,7 @@ def test_what_presets_cost_is_what_they_send(small, preset: str) -> None:
     for moment in simulate(stack):
         if moment.phase == "end":
             ledger.add_round(moment.stack, moment.server_rounds, moment.round - 1)
-    assert budget.cost(candidate, experiment.rounds) == sum(ledger.totals[stack.keys[0]])
+    assert budget.cost(candidate) == sum(ledger.totals[stack.keys[0]])
 
 
 def test_presets_are_named_beside_primitives_and_rules() -> None:
@@ -164,19 +192,30 @@ def test_presets_are_named_beside_primitives_and_rules() -> None:
     assert among == Among((("s2a", None),), ("one_each",), ("carry", "gradient_tracking"))
     assert read_among(["carry"]).primitives == ()
     experiment = Experiment.parse({}, ["network.devices=12", "server.sampled=4"])
-    kinds = preset_candidates(
-        ["mtgc", "sd_gt", "carry"], [(4, 5)], ["uniform", "one_each"], experiment
-    )
-    found = [(c.label, c.kind, c.primitive, c.sampled, c.selection) for c in kinds]
+    found = [
+        (c.name, c.primitive, c.sampled, c.selection)
+        for name in ("mtgc", "sd_gt", "carry")
+        for c in preset_candidates([name], (4,), (5,), "uniform,one_each", experiment)
+    ]
     assert found == [
-        ("mtgc", "mtgc", "s2a", 12, "uniform"),
-        ("sd_gt", "sd_gt", "s2s", 4, "one_each"),
-        ("carry", "carry", "s2s", 4, "uniform"),
-        ("carry", "carry", "s2s", 4, "one_each"),
+        ("mtgc", "s2a", 12, "uniform"),
+        ("sd_gt", "s2s", 4, "one_each"),
+        ("carry", "s2s", 4, "uniform"),
+        ("carry", "s2s", 4, "one_each"),
     ]
     assert "preset" not in Candidate("s2a", None, 4, 5).fields()
     with pytest.raises(SkerryError, match="'dsgd' has no server"):
-        preset_candidates(["dsgd"], [(4, 5)], ["uniform"], experiment)
+        preset_candidates(["dsgd"], (4,), (5,), "uniform", experiment)
+
+
+def preset_candidates(presets, sampled, periods, rules, experiment) -> list[Candidate]:
+    """The settings of presets in a space of these values."""
+    among = Among(selections=tuple(rules.split(",")), presets=tuple(presets))
+    question = Question(among=among, sampled=sampled, periods=periods, stepsizes=(0.1,))
+    sizes = experiment.network.sizes
+    budget = Budget(ONE_EACH, sum(sizes), 0, 0, experiment.rounds)
+    entries = space_of(question, experiment, budget, sizes).entries()
+    return [entry.candidate for entry in entries if entry.candidate.preset]
 
 
 def test_a_shorter_run_has_its_part_of_the_money() -> None:

@@ -5,9 +5,9 @@ import torch
 
 import skerry
 from recorded_runs import PlugPulledError, assert_same, record
-from skerry.advice.candidates import budget_of
 from skerry.advice.prediction import measure_in_time
 from skerry.advice.question import Question, Timer, special_cases
+from skerry.advice.settings import budget_of
 from skerry.engine.round import initial_state, mix, run_server_rounds
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack

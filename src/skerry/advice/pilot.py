@@ -27,6 +27,7 @@ FIRST_SEEDS = 2
 FIRST_SETTINGS, FEWEST = 24, 6  # settings of the first stack, and with the least time
 FEWEST_FRESH = 3  # fresh seeds of the settings that are named
 CONFIRMED_SETTINGS = 9
+EARLY_SEEDS, EARLY_LEVEL = 8, 0.002  # confirming ends early if it is as sure as this
 STACK = 6.0  # a stack costs as much as this number of further lanes
 FEW_LANES = 250  # with fewer lanes an answer is uncertain, and says so
 FEWEST_LANES = 36  # with fewer lanes of full length, rounds are left out
@@ -136,10 +137,12 @@ def _search(pilot: Pilot) -> None:
         if not pilot.run(some, search.seeds, math.inf if done == 0 else end):
             break
         done += len(some)
-    began = timer.spent
-    while (left := end - timer.spent) > 0:
+    began, most = timer.spent, max(pilot.question.seeds, FIRST_SEEDS)
+    while (left := end - timer.spent) > 0 and len(search.seeds) < most:
         share = (timer.spent - began) / max(end - began, 1e-9)
+        share = max(share, len(search.seeds) / most)
         entries, count = search.next_batch(share)
+        count = min(count, most - len(search.seeds))
         fits = pilot.lanes_in(left)
         while count > 1 and (len(entries) + STACK) * count > fits:
             count -= 1
@@ -186,12 +189,23 @@ def _confirm(pilot: Pilot) -> None:
         if not pilot.run(chosen, seeds, math.inf if must else LATEST * timer.seconds):
             break
         pilot.fresh += seeds
+        if len(pilot.fresh) >= EARLY_SEEDS and _is_settled(pilot):
+            break
     model = pilot.model()
     allowed = [e for e in chosen if pilot.budget.allows(e.candidate)]
     if not pilot.search.may_be_none:
         allowed = [e for e in allowed if e.candidate.has_server] or allowed
     pilot.best = model.best(allowed)
     pilot.cheapest = model.cheapest_level(pilot.best, SURE, allowed)
+
+
+def _is_settled(pilot: Pilot) -> bool:
+    """Whether more seeds would not change what is said: a strict level, because of many looks."""
+    goal, best = pilot.question.goal, pilot.best
+    assert best is not None
+    others = [entry for entry in pilot.confirmed if entry != best]
+    gaps = [pilot.scores.gap(goal, best, entry, pilot.fresh) for entry in others]
+    return all(min(gap.within, 1 - gap.within) < EARLY_LEVEL for gap in gaps)
 
 
 # Planning: rounds and evaluations that fit the time
