@@ -52,7 +52,9 @@ def test_a_rule_that_samples_every_island_is_tried(among, own, sizes, tried) -> 
 
 
 def space(*settings: str, sizes=(4, 8), limit=None, **asked):
-    experiment = Experiment.parse({}, [f"network.devices={sum(sizes)}", *settings])
+    experiment = Experiment.parse(
+        {}, [f"network.devices={sum(sizes)}", "server.sampled=4", *settings]
+    )
     asked.setdefault("among", read_among(None))
     question = Question(limit=limit, **asked)
     budget = Budget(question.prices, sum(sizes), 0, 0, experiment.rounds, limit)
@@ -62,7 +64,7 @@ def space(*settings: str, sizes=(4, 8), limit=None, **asked):
 def test_every_space_has_no_server_and_the_experiments_own_setting() -> None:
     """`none` is always run; K, H and the stepsize of the experiment are among the values."""
     found = space("server.sampled=5", "server.period=7", "training.stepsize=0.2")
-    entries = found.entries()
+    entries = found.entries
     assert Entry(NO_SERVER, 0.2) in entries
     assert Entry(Candidate("s2a", None, 5, 7, "uniform"), 0.2) in entries
     one_each = {e.candidate.sampled for e in entries if e.candidate.selection == "one_each"}
@@ -95,10 +97,10 @@ def test_ranges_are_extended_to_their_natural_ends() -> None:
 def test_rare_server_rounds_are_tried_where_a_budget_pays_for_no_others() -> None:
     """With 100 rounds and 6 uploads, the usual periods are too frequent."""
     tight = space(sizes=(6, 6), limit=6, prices=Prices(downlink=0.0))
-    affordable = [e for e in tight.entries() if tight.budget.allows(e.candidate)]
+    affordable = [e for e in tight.entries if tight.budget.allows(e.candidate)]
     assert any(entry.candidate.has_server for entry in affordable)
     none = space(sizes=(6, 6), limit=0, prices=Prices(downlink=0.0))
-    affordable = [e for e in none.entries() if none.budget.allows(e.candidate)]
+    affordable = [e for e in none.entries if none.budget.allows(e.candidate)]
     assert affordable
     assert not any(entry.candidate.has_server for entry in affordable)
 
@@ -214,7 +216,7 @@ def preset_candidates(presets, sampled, periods, rules, experiment) -> list[Cand
     question = Question(among=among, sampled=sampled, periods=periods, stepsizes=(0.1,))
     sizes = experiment.network.sizes
     budget = Budget(ONE_EACH, sum(sizes), 0, 0, experiment.rounds)
-    entries = space_of(question, experiment, budget, sizes).entries()
+    entries = space_of(question, experiment, budget, sizes).entries
     return [entry.candidate for entry in entries if entry.candidate.preset]
 
 

@@ -1,6 +1,7 @@
 """The search on landscapes whose best setting is known."""
 
 import math
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -29,9 +30,10 @@ def test_effects_of_seeds_are_removed(seed: int) -> None:
     score_es = setting_e[:, None] + effect_s
     score_es[rng.random(score_es.shape) < 0.3] = np.nan
     score_es[:, 0] = setting_e + effect_s[0]  # one seed that all have
-    _, mean_e, noise = two_way(score_es)
-    assert np.ptp(mean_e - setting_e) < 1e-3
-    assert noise < 1e-3
+    found = two_way(score_es)
+    assert np.ptp(found.mean_e - setting_e) < 1e-9
+    assert np.ptp(found.seed_s - effect_s) < 1e-9
+    assert found.noise < 1e-9
 
 
 def test_the_surface_predicts_what_was_not_run() -> None:
@@ -40,9 +42,9 @@ def test_the_surface_predicts_what_was_not_run() -> None:
     rng = np.random.default_rng(0)
     features_ep = np.stack([np.ones(60), *(x := rng.normal(size=(2, 60))), x[0] ** 2], axis=1)
     truth_e = 3 + features_ep @ np.array([0, 1.0, -2.0, -1.0])
-    score_es = np.tile(truth_e[:, None], (1, 2)) + 0.01 * rng.normal(size=(60, 2))
-    score_es[30:] = np.nan
-    surface = fit(features_ep, score_es)
+    count_e = np.where(np.arange(60) < 30, 2.0, 0.0)
+    mean_e = np.where(count_e > 0, truth_e + 0.01 * rng.normal(size=60), 0.0)
+    surface = fit(features_ep, count_e, mean_e, 0.01)
     assert np.abs(surface.means() - truth_e).max() < 0.1
     drawn_e = surface.draws(2000, rng).mean(axis=0)
     assert np.abs(drawn_e - surface.means()).max() < 0.05
@@ -61,7 +63,7 @@ class Landscape(Pilot):
     def run(self, entries, seeds, deadline) -> bool:
         for seed in seeds:
             for e in entries:
-                rng = np.random.default_rng([seed, hash(e) % 2**32])
+                rng = np.random.default_rng([seed, crc32(repr(e).encode())])
                 score = self.truth(e) + self.noise * rng.normal() + seed % 7
                 names = self.scores.measures["both"]
                 self.scores.values.setdefault(e, {})[seed] = dict.fromkeys(names, score)
@@ -99,7 +101,7 @@ def hill(e: Entry) -> float:
 def test_the_cheapest_level_setting_is_found() -> None:
     """Asking more than 16 devices gains less than the tolerance, so it is not recommended."""
     answer = answer_of(pilot := searched(hill))
-    entries = [e for e in pilot.space.entries() if pilot.budget.allows(e.candidate)]
+    entries = [e for e in pilot.space.entries if pilot.budget.allows(e.candidate)]
     top = max(map(hill, entries))
     chosen = answer.recommendation.entry
     assert hill(chosen) >= top - 0.2
@@ -166,7 +168,7 @@ def test_time_is_kept_and_no_answer_has_one_seed(seconds: float) -> None:
     """With little time there are fewer settings, not fewer than two seeds."""
     pilot = searched(hill, seconds=seconds)
     assert len(pilot.fresh) >= 2
-    assert pilot.timer.spent <= max(seconds, 60)
+    assert pilot.timer.spent <= max(seconds, 70)
     if seconds < 250:
         assert answer_of(pilot).verdict == "unclear"
 
@@ -174,6 +176,6 @@ def test_time_is_kept_and_no_answer_has_one_seed(seconds: float) -> None:
 def test_features_separate_settings() -> None:
     """No two settings of a space with the same stepsize have the same features."""
     pilot = searched(hill, seconds=100)
-    rows = features(pilot.space.entries(), pilot.space)
+    rows = features(pilot.space.entries, pilot.space)
     assert len(np.unique(rows.round(9), axis=0)) == len(rows)
     assert np.isfinite(rows).all()

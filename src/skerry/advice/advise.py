@@ -140,6 +140,7 @@ class Advice:
         rounds, answer, lines = self.pilot.base.rounds, self.answer, self.lines()
         table = {
             "version": VERSION,
+            "goal": self.goal,
             "question": self._question(),
             "headline": lines[0],
             "summary": lines,
@@ -147,6 +148,13 @@ class Advice:
             "confidence": self.confidence,
             "recommended": answer.recommended,
             "recommendation": self.recommendation,
+            "cost": {
+                "messages": answer.recommendation.cost,
+                "bytes": answer.recommendation.cost * self.pilot.message_bytes,
+                "rounds": rounds,
+            },
+            "expected_gain": self.gain.mean if self.gain else 0.0,
+            "interval": (self.gain.low, self.gain.high) if self.gain else None,
             "points": {
                 name: point_json(getattr(answer, name), rounds)
                 for name in ("best", "cheapest", "none")
@@ -338,12 +346,6 @@ def advise_on(
     with recording_in(folder) as driver:
         pilot = plan(question, experiment, space, here, driver, timer, progress)
         run_pilot(pilot)
-    if not any(pilot.scores.score(e, question.goal).count for e in pilot.confirmed):
-        smallest = min(entry.stepsize for entry in pilot.scores.values)
-        raise SkerryError(
-            f"every run diverged, down to a stepsize of {smallest:.2g}. Lower training.stepsize "
-            f"(got {experiment.training.stepsize:g}), or check that the data are scaled."
-        )
     if exploded := pilot.scores.exploded(question.goal):
         notes.append(
             f"{len(exploded)} of {pilot.scores.runs} runs exploded and count as worst "

@@ -105,7 +105,8 @@ def answer_of(pilot: Pilot) -> Answer:
     lanes = pilot.scores.runs
     sure = [one.probability for one in statements if one.probability is not None]
     clear = all(chance >= CLEAR for chance in sure[:1]) and lanes >= FEW_LANES
-    alone = len(pilot.space.entries()) == len(pilot.space.values["stepsize"])
+    allowed = (e.candidate for e in pilot.space.entries if pilot.budget.allows(e.candidate))
+    alone = not any(candidate.has_server for candidate in allowed)
     verdict: Verdict = "alone" if alone else "clear" if clear else "unclear"
     return Answer(*named, recommended, points, statements, verdict, pilot.model())
 

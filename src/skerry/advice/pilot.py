@@ -24,6 +24,7 @@ CONFIRMED = 0.88  # fraction of the time after which no fresh seeds are begun
 LATEST = 0.97  # fraction of the time after which runs are stopped
 FIRST_STAGE = 0.33  # fraction of the search for the first stage
 FIRST_SEEDS = 2
+SEARCH_SEEDS = 4  # largest number of seeds of the search, relative to that of fresh seeds
 FIRST_SETTINGS, FEWEST = 24, 6  # settings of the first stack, and with the least time
 FEWEST_FRESH = 3  # fresh seeds of the settings that are named
 CONFIRMED_SETTINGS = 9
@@ -137,7 +138,8 @@ def _search(pilot: Pilot) -> None:
         if not pilot.run(some, search.seeds, math.inf if done == 0 else end):
             break
         done += len(some)
-    began, most = timer.spent, max(pilot.question.seeds, FIRST_SEEDS)
+    _find_stable_stepsizes(pilot)
+    began, most = timer.spent, SEARCH_SEEDS * pilot.question.seeds
     while (left := end - timer.spent) > 0 and len(search.seeds) < most:
         share = (timer.spent - began) / max(end - began, 1e-9)
         share = max(share, len(search.seeds) / most)
@@ -154,13 +156,30 @@ def _search(pilot: Pilot) -> None:
         if not pilot.run(entries, seeds, CONFIRMED * timer.seconds):
             break
         search.seeds += seeds
-    affordable = [e for e in pilot.space.entries() if pilot.budget.allows(e.candidate)]
+    affordable = [e for e in pilot.space.entries if pilot.budget.allows(e.candidate)]
     rest = sum(entry not in pilot.scores.values for entry in affordable)
     if rest:
         pilot.skipped.append(
             f"{rest} of {len(affordable)} combinations of primitive, K, H, selection and stepsize; "
             "their scores were estimated from the others"
         )
+
+
+def _find_stable_stepsizes(pilot: Pilot) -> None:
+    """Try smaller stepsizes as long as every run has exploded."""
+    search, goal = pilot.search, pilot.question.goal
+    while len(search.scores.exploded(goal)) == search.scores.runs:
+        wider = search.space.extended("stepsize", upper=False)
+        if wider is None:
+            smallest = min(entry.stepsize for entry in search.scores.values)
+            raise SkerryError(
+                f"every run diverged, down to a stepsize of {smallest:.2g}. Lower "
+                f"training.stepsize (got {pilot.base.training.stepsize:g}), or check that the "
+                "data are scaled."
+            )
+        search.space = wider
+        tried = [e for e in search.first() if e.stepsize == wider.values["stepsize"][0]]
+        pilot.run(tried[:FIRST_SETTINGS], search.seeds, math.inf)
 
 
 def _confirm(pilot: Pilot) -> None:
@@ -230,7 +249,7 @@ def plan(
             f"accuracy on their own labels (got {argument('goal')} {question.goal}). Ask with "
             f"{argument('goal')} global."
         )
-    entries = [e for e in space.entries() if space.budget.allows(e.candidate)]
+    entries = [e for e in space.entries if space.budget.allows(e.candidate)]
     few = entries[:: -(-len(entries) // PROBE_LANES)]
     times = probe(world, [e.run(base, experiment.seed) for e in few], timer, PROBE * timer.seconds)
     skipped, seconds = [], CONFIRMED * timer.seconds - timer.spent

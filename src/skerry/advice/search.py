@@ -7,16 +7,21 @@ settings on one seed at first, few on several seeds later. Where such a setting 
 range, the range is extended.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skerry.advice.question import Goal
 from skerry.advice.scores import PilotScores
-from skerry.advice.settings import Entry, Space, features
+from skerry.advice.settings import Axis, Entry, Space, features
 from skerry.advice.surface import Array, Surface, fit, two_way
+
+Mask: TypeAlias = NDArray[np.bool_]
 
 DRAWS = 256
 MANY_DRAWS = 1024
@@ -26,6 +31,7 @@ BATCHES = ((60, 1), (30, 2), (12, 4), (8, 4))
 """(settings, new seeds) of a batch, in the four quarters of the search after its first stage."""
 ENOUGH = 0.85  # fraction of the tolerance within which a cheaper setting is called level
 SURE = 0.8  # probability of being level from which a cheaper setting is preferred
+AT_END = 0.25  # share of promising settings at an end of a range from which it is extended
 BEYOND = 2.0  # settings up to this multiple of the budget are tried once, to tell what they gain
 
 
@@ -110,7 +116,7 @@ class Search:
 
     def first(self) -> list[Entry]:
         """Settings in the order of the first stage: the experiment's own, then random ones."""
-        entries, base = self.space.entries(), self.space.base
+        entries, base = self.space.entries, self.space.base
         place = {entry: self.rng.random() for entry in entries}
         limit = BEYOND if self.space.budget.limit is not None else 1.0
         usual = [
@@ -133,21 +139,30 @@ class Search:
     def model(self, goal: Goal | None = None) -> Model:
         """The surface of a goal, fitted to all scores so far."""
         goal = goal or self.goal
-        entries = self.space.entries()
-        entries += [entry for entry in self.scores.values if entry not in set(entries)]
+        known = set(self.space.entries)
+        entries = [*self.space.entries, *(e for e in self.scores.values if e not in known)]
         seeds = sorted({seed for found in self.scores.values.values() for seed in found})
         score_es = self.scores.utilities(goal, entries, seeds)
-        count_e, mean_e, _ = two_way(score_es)
-        allowed = self._allowed(entries)
-        known = np.zeros(len(entries), dtype=bool)
-        known[allowed] = True
-        tried = (count_e > 0) & (known if (count_e[allowed] > 0).any() else True)
-        top = np.sort(mean_e[tried])[-5:].mean()
-        clipped_es = np.maximum(score_es, top - CLIP * self.scores.tolerance)
-        raw_e = np.where(count_e > 0, mean_e, -np.inf)
-        surface = fit(features(entries, self.space), clipped_es, 1e-6)
+        whole, allowed = two_way(score_es), self._allowed(entries)
+        affordable = np.zeros(len(entries), dtype=bool)
+        affordable[allowed] = True
+        tried = whole.count_e > 0
+        floor = self._floor(whole.mean_e, tried & affordable, tried)
+        # Seeds' effects from the settings near the top: bad ones vary in other ways.
+        near = two_way(score_es[tried & (whole.mean_e >= floor)])
+        level_es = score_es - near.seed_s
+        raw_e = np.where(tried, _means(level_es), -np.inf)
+        floor = self._floor(raw_e, tried & affordable, tried)
+        mean_e = _means(np.maximum(level_es, floor))
+        noise = max(near.noise, 1e-6)
+        surface = fit(features(entries, self.space), whole.count_e, mean_e, noise)
         cost_e = np.array([self.space.budget.cost(entry.candidate) for entry in entries])
         return Model(entries, cost_e, allowed, surface, raw_e, self.scores.tolerance, self.rng)
+
+    def _floor(self, mean_e: Array, preferred: Mask, tried: Mask) -> float:
+        """The score below which settings count alike, a number of tolerances below the top."""
+        top = np.sort(mean_e[preferred if preferred.any() else tried])[-5:].mean()
+        return float(top - CLIP * self.scores.tolerance)
 
     def next_batch(self, progress: float) -> tuple[list[Entry], int]:
         """Settings to run next and the number of new seeds, after this share of the search."""
@@ -187,7 +202,7 @@ class Search:
         while True:
             within = [e for e in tried if model.cost_e[model.index[e]] <= limit]
             served = [entry for entry in within if entry.candidate.has_server]
-            if not served:
+            if not served or limit <= 0:
                 return found
             found.append(model.best(served))
             limit = model.cost_e[model.index[found[-1]]] / 2
@@ -205,9 +220,19 @@ class Search:
         )
 
     def _extend(self, model: Model, hits_e: Array) -> None:
-        """Extend ranges at whose ends the most frequent settings lie."""
-        for e in np.argsort(-hits_e, kind="stable")[:2]:
-            if hits_e[e] < DRAWS / 8:
-                continue
-            for axis, upper in self.space.at_end(model.entries[e]):
-                self.space = self.space.extended(axis, upper) or self.space
+        """Extend ranges at whose ends many of the promising settings lie."""
+        at_end: Counter[tuple[Axis, bool]] = Counter()
+        for e in np.flatnonzero(hits_e):
+            for end in self.space.at_end(model.entries[e]):
+                at_end[end] += int(hits_e[e])
+        for end, hits in at_end.items():
+            if hits >= AT_END * hits_e.sum():
+                self.space = self.space.extended(*end) or self.space
+
+
+def _means(score_es: Array) -> Array:
+    """Means of rows over their finite values; 0 where there is none."""
+    there_es = np.isfinite(score_es)
+    return np.asarray(
+        np.where(there_es, score_es, 0.0).sum(axis=1) / np.maximum(there_es.sum(axis=1), 1)
+    )

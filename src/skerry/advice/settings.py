@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -228,7 +229,8 @@ class Space:
     sizes: tuple[int, ...]
     widened: Mapping[tuple[Axis, bool], int] = field(default_factory=dict)
 
-    def entries(self) -> list[Entry]:
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
         """All settings, affordable or not; those without a server come first."""
         found: dict[Entry, None] = {}
         candidates = [NO_SERVER]
@@ -239,7 +241,7 @@ class Space:
                 candidates += [self._preset(name, K, H, rule) for name in self.presets]
         for candidate, stepsize in product(candidates, self.values["stepsize"]):
             found[Entry(candidate, stepsize)] = None
-        return list(found)
+        return tuple(found)
 
     def _whole(self, axis: Axis) -> list[int]:
         return [int(value) for value in self.values[axis]]
@@ -330,7 +332,7 @@ def space_of(
         tuple(sizes),
     )
     # Server rounds that are rarer than usual, where the budget pays for no others.
-    while not any(budget.allows(e.candidate) for e in space.entries() if e.candidate.has_server):
+    while not any(budget.allows(e.candidate) for e in space.entries if e.candidate.has_server):
         wider = space.extended("period", upper=True)
         if wider is None:
             break

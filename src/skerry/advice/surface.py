@@ -6,6 +6,7 @@ variances are estimated. What is asked of the model are joint draws of all m_e f
 how often a setting is the best of a draw says where the next runs tell most.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,6 @@ Array = NDArray[np.float64]
 
 RIDGE = 10.0  # prior deviation of a coefficient, relative to the spread of the scores
 OFFSETS = np.geomspace(0.02, 1.0, 12)  # deviations of own offsets that are tried, likewise
-BACKFITS = 20  # alternations of the two-way fit of settings and seeds
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,9 @@ class Surface:
         return shrink_e, np.sqrt(own * (1 - shrink_e))
 
 
-def fit(features_ep: Array, score_es: Array, noise_floor: float = 0.0) -> Surface:
-    """Fit the surface to scores [settings, seeds], NaN where a setting was not run on a seed."""
-    count_e, mean_e, noise = two_way(score_es)
-    noise = max(noise, noise_floor)
+def fit(features_ep: Array, count_e: Array, mean_e: Array, noise: float) -> Surface:
+    """Fit the surface to the mean scores of settings, each over this number of runs, with this
+    deviation of a run; settings with no runs are predicted."""
     tried = count_e > 0
     phi, y, runs = features_ep[tried], mean_e[tried], count_e[tried]
     spread = float(y.std()) or 1.0
@@ -82,18 +81,29 @@ def fit(features_ep: Array, score_es: Array, noise_floor: float = 0.0) -> Surfac
     return Surface(features_ep, count_e, mean_e, noise, float(offset), weights_p, root_pp)
 
 
-def two_way(score_es: Array) -> tuple[Array, Array, float]:
-    """Counts and means of settings without the effects of seeds, and the deviation of a run."""
+@dataclass(frozen=True)
+class TwoWay:
+    """Scores as setting plus seed plus noise, by least squares."""
+
+    count_e: Array
+    mean_e: Array  # of settings, without the effects of seeds; 0 if never run
+    seed_s: Array
+    noise: float  # deviation of a run
+
+
+def two_way(score_es: Array) -> TwoWay:
+    """Separate settings from seeds in scores [settings, seeds], NaN where not run."""
     there_es = np.isfinite(score_es)
     filled_es = np.where(there_es, score_es, 0.0)
     count_e, count_s = there_es.sum(axis=1), there_es.sum(axis=0)
-    seed_s = np.zeros(score_es.shape[1])
-    mean_e = np.zeros(len(score_es))
-    for _ in range(BACKFITS):
-        mean_e = (filled_es - there_es * seed_s).sum(axis=1) / np.maximum(count_e, 1)
-        seed_s = (filled_es - there_es * mean_e[:, None]).sum(axis=0) / np.maximum(count_s, 1)
-        seed_s -= seed_s.mean()
+    share_es = there_es / np.maximum(count_e, 1)[:, None]
+    raw_e = (share_es * filled_es).sum(axis=1)
+    # Normal equations of the seeds' effects, after the settings are eliminated.
+    matrix_ss = np.diag(count_s.astype(float)) - there_es.T.astype(float) @ share_es
+    right_s = (filled_es - there_es * raw_e[:, None]).sum(axis=0)
+    seed_s = np.linalg.lstsq(matrix_ss, right_s, rcond=1e-9)[0]
+    mean_e = raw_e - share_es @ seed_s
     residual_es = np.where(there_es, filled_es - mean_e[:, None] - seed_s, 0.0)
     freedom = int(there_es.sum() - (count_e > 0).sum() - (count_s > 0).sum() + 1)
-    noise = np.sqrt((residual_es**2).sum() / freedom) if freedom > 0 else 0.0
-    return count_e.astype(float), mean_e, float(noise)
+    noise = math.sqrt((residual_es**2).sum() / freedom) if freedom > 0 else 0.0
+    return TwoWay(count_e.astype(float), mean_e, seed_s, noise)
