@@ -41,14 +41,18 @@ class Fleet:
         """All properties of the fleet, drawn from its number."""
         rng = np.random.default_rng([29, self.number])
         islands = int(rng.integers(2, 6))
-        sizes = rng.multinomial(int(rng.integers(20, 61)) - 4 * islands, [1 / islands] * islands) + 4
+        sizes = (
+            rng.multinomial(int(rng.integers(20, 61)) - 4 * islands, [1 / islands] * islands) + 4
+        )
         if rng.random() < 0.3:
             sizes[:] = sizes.mean().astype(int)
         return {
             "sizes": sizes.tolist(),
             "graphs": rng.choice(list(GRAPHS), islands).tolist(),
             # Every third fleet is a regression, and every sixth has digits.
-            "task": ("classes", "numbers", "classes", "classes", "numbers", "digits")[self.number % 6],
+            "task": ("classes", "numbers", "classes", "classes", "numbers", "digits")[
+                self.number % 6
+            ],
             "across": float(rng.choice(SHIFTS)),
             "within": float(rng.choice(SHIFTS)),
             "samples": int(rng.integers(20, 80)),

@@ -52,8 +52,8 @@ def grid(fleet: Fleet) -> list[Setting]:
     steps = [eta * factor for factor in FACTORS]
     found = [{"primitive": "none", "stepsize": one} for one in steps]
     for beta, K, H, rule, one in product(BETAS, ladder(sizes), PERIODS, SELECTIONS, steps):
-        fits = K % len(sizes) == 0 and K <= len(sizes) * min(sizes)
-        if (rule == "one_each" and not fits) or H >= fleet.drawn["rounds"]:
+        fits = K % len(sizes) == 0 and len(sizes) * min(sizes) >= K
+        if (rule == "one_each" and not fits) or fleet.drawn["rounds"] <= H:
             continue
         kind = {0.0: "s2s", 1.0: "s2a"}.get(beta, "blend")
         setting = {"primitive": kind, "beta": beta, "sampled": K, "period": H}
@@ -62,7 +62,8 @@ def grid(fleet: Fleet) -> list[Setting]:
 
 
 def run_of(base: Experiment, setting: Setting, seed: int) -> Experiment:
-    server = {name: value for name, value in setting.items() if name != "stepsize"}
+    given = {name: value for name, value in setting.items() if value is not None}
+    server = {name: value for name, value in given.items() if name != "stepsize"}
     return base.model_copy(
         update={
             "seed": seed,

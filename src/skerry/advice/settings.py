@@ -237,7 +237,11 @@ class Space:
         sampled, periods = self._whole("sampled"), self._whole("period")
         for rule, K, H in product(self.selections, sampled, periods):
             if can_sample(rule, K, self.sizes):
-                candidates += [Candidate(*one, K, H, rule) for one in self.primitives]
+                # Where all devices are sampled, all primitives and rules do the same.
+                every = K == sum(self.sizes)
+                distinct = self.primitives[:1] if every else self.primitives
+                if not every or rule == self.selections[0]:
+                    candidates += [Candidate(*one, K, H, rule) for one in distinct]
                 candidates += [self._preset(name, K, H, rule) for name in self.presets]
         for candidate, stepsize in product(candidates, self.values["stepsize"]):
             found[Entry(candidate, stepsize)] = None
