@@ -6,7 +6,7 @@ A cell is one combination of the fields that vary between runs, other than seed 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from skerry.config.measures import traits
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from skerry.config.experiment import Experiment
 
 Cell = tuple[Any, ...]  # the values of the fields that separate cells
 Readings = dict[str, dict[int, float]]  # of one cell, by label and seed; NaN: it diverged
@@ -51,6 +53,7 @@ class Cells:
     statuses: Counter[str]  # how many runs are finished, diverged, running or failed
     stopped: str = ""  # a sentence on runs that a stop rule has ended, if there are any
     unmeasured: int = 0  # how many of the finished runs have no value of this measure
+    experiments: tuple["Experiment", ...] = field(default=(), repr=False)  # of all runs
 
     @cached_property
     def labels(self) -> list[str]:

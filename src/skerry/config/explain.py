@@ -101,7 +101,7 @@ def unknown_field(
     """The message for an unknown field. `options` are further suggestions, `adds` says which
     functions take them, and `loc` is the place of the field as it was written."""
     if path == "sweep":
-        return "[sweep] makes this a sweep of many runs. Run it with: skerry sweep FILE"
+        return "[sweep] makes this a sweep of many runs. Read it with skerry.Sweep."
     section, _, field = path.rpartition(".")
     if section not in fields:
         section, field = "", path  # the dot was in quotes

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skerry.errors import ExperimentError, typed
+from skerry.errors import ExperimentError, skerry_command, typed
 from skerry.files import refuse_special
 from skerry.plugins import fingerprint
 
@@ -28,7 +28,11 @@ def read_tables(path: str | Path) -> dict[str, Any]:
             encoding="utf-8-sig"
         )  # some editors begin with a mark
     except FileNotFoundError:
-        raise ExperimentError(f"no file {path}. Make one: skerry new > {typed(path)}") from None
+        folder = Path(path).parent
+        first = "" if folder.is_dir() else f"mkdir -p {typed(folder)} && "
+        raise ExperimentError(
+            f"no file {path}. Make one: {first}{skerry_command('new')} > {typed(path)}"
+        ) from None
     except UnicodeDecodeError as error:
         raise ExperimentError(
             f"{path} is not UTF-8 text (at byte {error.start}). Save it as UTF-8."
@@ -174,6 +178,12 @@ def _value(text: str) -> Any:
         return text
     is_plain = isinstance(table["value"], bool | int | float | str | list | dict)
     return table["value"] if is_plain and len(table) == 1 else text
+
+
+def setting(path: str, value: Any) -> str:
+    """The setting `section.field=value`; text is bare where that means the same."""
+    is_bare = isinstance(value, str) and _value(value.strip()) == value
+    return f"{path}={value if is_bare else toml_value(value)}"
 
 
 def toml_key(name: str) -> str:

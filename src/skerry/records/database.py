@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from skerry.errors import DamagedError, RecordsError, typed
+from skerry.errors import DamagedError, RecordsError, skerry_command
 from skerry.records import activity, parts
 
 APPLICATION = int.from_bytes(b"skry", "big")  # tells a store from other SQLite files
@@ -23,6 +23,7 @@ VERSION = 2
 KEYS_SINCE = 2  # the first format with the current content keys; its tables are those of 1
 BUSY_SECONDS = 30.0
 LOOKS = 3
+FILE = "skerry.sqlite"  # of the store in a folder
 
 SCHEMA = (
     """CREATE TABLE runs (
@@ -93,11 +94,16 @@ def translate_errors(path: Path) -> Iterator[None]:
         raise RecordsError(f"cannot use the store {path}: {meaning}") from error
 
 
+def place_of(path: Path) -> Path:
+    """The path to show for a store: its folder, if the file has the usual name."""
+    return path.parent if path.name == FILE else path
+
+
 def damaged_store(path: Path, reason: str) -> DamagedError:
     """The error for a store file that is damaged as a whole."""
     return DamagedError(
         f"cannot use the store {path}: it is damaged. Restore it from a copy, or save what can be "
-        f"read of it: skerry store repair {typed(path.parent)}",
+        f"read of it: {skerry_command('store', 'repair', place_of(path))}",
         reason=reason,
     )
 

@@ -20,6 +20,7 @@ from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
 from skerry.files import exists, remove_leftovers
 from skerry.records import database
+from skerry.records.database import FILE, place_of
 from skerry.records.parts import (
     DEVICE_TABLE,
     Column,
@@ -32,12 +33,12 @@ from skerry.records.parts import (
     store_entry_checksum,
     store_history_checksum,
 )
-from skerry.records.reading import FILE, SOURCE_OF, RecordedRuns, Run, Status
+from skerry.records.reading import SOURCE_OF, RecordedRuns, Run, Status
 
 if TYPE_CHECKING:
     from skerry.measure.device_scores import DeviceTable
 
-__all__ = ["FILE", "Run", "Status", "Store", "versions"]
+__all__ = ["FILE", "Run", "Status", "Store", "place_of", "versions"]
 
 MODELS = "models"  # the folder beside a store with the final models of runs
 

@@ -1,12 +1,16 @@
 """Descriptions of experiments in words."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from skerry.analysis.results import Results
 from skerry.config.experiment import Data, Experiment, Server
+from skerry.config.labels import command_line_label
 from skerry.config.measures import task_of
+from skerry.config.toml import setting
+from skerry.errors import SkerryError, skerry_command
 from skerry.plugins.registry import is_given
 from skerry.report.text import plural
+from skerry.runs.variants import expand
 
 _PLURALS = {
     **{name: f"{name}s" for name in ("ring", "path", "star", "grid")},
@@ -15,6 +19,37 @@ _PLURALS = {
 BY_DEVICE = "as stored on the devices"
 _TASKS = {"regression": ("regression", "mse"), "tokens": ("next tokens", "cross_entropy")}
 """Names of tasks and their usual losses. Classification, the usual case, is not named."""
+
+
+def rerun_command(
+    experiments: Iterable[Experiment],
+    *words: object,
+    settings: Sequence[str] = (),
+    compare: Sequence[str] = (),
+    **options: object,
+) -> str:
+    """The command `skerry run`, or another of these words, for recorded experiments with further
+    settings, primitives and options; empty where none can be written: they differ in more than
+    seed and primitive, or something of them is not in their text."""
+    experiments = list(experiments)
+    first = min(experiments, key=lambda one: one.seed)
+    servers = (one.server for one in experiments)
+    named = (s.name or command_line_label(s.primitive, s.beta) for s in servers)
+    primitives = list(dict.fromkeys([*named, *compare]))
+    compared = primitives if len(primitives) > 1 else []
+    seeds = 1 + max(one.seed for one in experiments) - first.seed
+    own = [*first.to_settings(), setting("server.primitive", first.server.primitive)]
+    if len(experiments) > seeds * len(primitives):
+        return ""
+    try:
+        planned = {run.key() for run in expand(Experiment.parse({}, own), compared, seeds)}
+    except SkerryError:
+        return ""
+    if not planned.issuperset(one.key() for one in experiments):
+        return ""
+    names = ",".join(compared) or None
+    given = {"compare": names, "seeds": seeds, **options}
+    return skerry_command(*(words or ["run"]), settings=[*own, *settings], **given)
 
 
 def describe_task(experiment: Experiment, measured: Collection[str]) -> str:

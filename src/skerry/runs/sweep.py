@@ -23,7 +23,14 @@ from skerry.config.measures import MEASURES, shown
 from skerry.config.section import AtLeastOne, Takes, default
 from skerry.config.toml import apply_settings, read_settings, read_tables
 from skerry.config.toml import show_value as as_typed
-from skerry.errors import ExperimentError, SkerryError, did_you_mean, typed, unknown
+from skerry.errors import (
+    ExperimentError,
+    OtherCommandError,
+    SkerryError,
+    did_you_mean,
+    skerry_command,
+    unknown,
+)
 from skerry.runs.axes import (
     COMPARE,
     SEEDS,
@@ -154,9 +161,9 @@ class Sweep(Section):
         """Read a TOML file."""
         table = read_tables(path)
         if "sweep" not in table:
-            raise ExperimentError(
-                f"{path} has no [sweep], so it is one experiment. Run it with: skerry run "
-                f"{typed(path)}"
+            raise OtherCommandError(
+                f"{path} has no [sweep], so it is one experiment. Run it with: "
+                f"{skerry_command('run', Path(path), settings=settings)}"
             )
         return cls.parse(table, settings)
 

@@ -1,6 +1,6 @@
 """`skerry advise`: recommend a primitive, a selection, K and H for a fleet."""
 
-import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +8,7 @@ import typer
 
 from skerry.cli.commands import options
 from skerry.cli.commands.options import option
+from skerry.errors import skerry_command
 
 if TYPE_CHECKING:
     from skerry.advice.advise import Advice
@@ -93,15 +94,17 @@ def advise_command(
         return
     screen = console()
     print_advice(advice, screen)
-    screen.print(f"Use it: {_run_command(advice, file)}", markup=False)
+    if rounds is not None:
+        settings = [*(settings or ()), f"rounds={rounds}"]
+    screen.print(f"Use it: {_run_command(advice, file, settings or ())}", markup=False)
     if out is not None:
         typer.echo(f"Records: {out}/skerry.sqlite and {out}/advice.json.")
 
 
-def _run_command(advice: "Advice", file: Path | None) -> str:
+def _run_command(advice: "Advice", file: Path | None, asked: Iterable[str]) -> str:
     """Return the `skerry run` command that uses the recommendation."""
     candidate, stepsize = advice.best
-    settings = {
+    best = {
         "server.primitive": candidate.primitive,
         "server.beta": candidate.beta,
         "server.sampled": candidate.sampled,
@@ -109,11 +112,7 @@ def _run_command(advice: "Advice", file: Path | None) -> str:
         "server.selection": candidate.selection,
         "training.stepsize": f"{stepsize:.4g}",
     }
-    words = ["skerry", "run", *([str(file)] if file else [])]
     if candidate.preset:
-        words += ["--compare", candidate.preset]
-        del settings["server.primitive"]  # the preset sets it
-    for field, value in settings.items():
-        if value is not None:
-            words += ["--set", f"{field}={value}"]
-    return shlex.join(words)
+        del best["server.primitive"]  # the preset sets it
+    chosen = [f"{field}={value}" for field, value in best.items() if value is not None]
+    return skerry_command("run", file, settings=[*asked, *chosen], compare=candidate.preset or None)

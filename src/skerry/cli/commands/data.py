@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from skerry.errors import typed
+from skerry.errors import skerry_command
 
 app = typer.Typer(
     help="List and fetch data sets; convert availability traces.", no_args_is_help=True
@@ -61,6 +61,7 @@ def data_trace(
     devices: Annotated[int | None, typer.Option(help="Take only the first of the devices.")] = None,
 ) -> None:
     """Convert a public availability trace into a trace of which devices are awake."""
+    from skerry.config.experiment import Experiment
     from skerry.data.sources.availability import convert_trace
 
     made = convert_trace(file, out, round_seconds, devices)
@@ -68,7 +69,7 @@ def data_trace(
         f"Wrote {out}: {made.devices:,} devices, {made.rounds:,} rounds of {round_seconds:g} s, "
         f"awake {made.awake_share:.0%} of the time."
     )
-    typer.echo(
-        f"Use it: skerry run --set {typed(f'availability.awake={out}')} --set "
-        f"network.devices={made.devices}"
-    )
+    settings = [f"availability.awake={out}", f"network.devices={made.devices}"]
+    if made.devices < Experiment().server.sampled:
+        settings.append(f"server.sampled={made.devices}")
+    typer.echo(f"Use it: {skerry_command('run', settings=settings)}")

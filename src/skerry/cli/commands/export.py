@@ -20,7 +20,7 @@ def export_command(
         typer.Argument(
             metavar="RUN",
             help="The start of a run's key in the folder runs, a folder with one run, or DIR#KEY; "
-            "skerry show DIR --json lists keys.",
+            "skerry show lists keys.",
         ),
     ],
     out: Annotated[
@@ -40,7 +40,7 @@ def export_command(
 
     Runs without --keep-models are computed again, and must end at the recorded values.
     """
-    from skerry.records.store import models_file
+    from skerry.records.store import models_file, place_of
     from skerry.report.screens.progress import show_run_progress
     from skerry.runs.export import final_models, find_run
 
@@ -71,9 +71,13 @@ def export_command(
 
     for row, name in enumerate(models.devices):
         _write(out / file_name(name), models.state_dict(row), {**about, "device": name})
+    from skerry.report.words import rerun_command
+
+    start = f"model.weights={out}"
+    command = rerun_command([lane.experiment], settings=[start], out=place_of(folder))
     typer.echo(
         f"Wrote the models of {len(models.devices)} devices of run {shown} to {out}. To start "
-        f"from them: --set {typed(f'model.weights={out}')}"
+        f"from them: {command or f'--set {typed(start)}'}"
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.errors import SkerryError, writing
+from skerry.errors import OtherCommandError, SkerryError, typed, writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -137,6 +137,15 @@ def read_experiment(file: Path | None, settings: list[str] | None) -> "Experimen
     if file is None:
         return Experiment.parse({}, settings or ())
     return Experiment.load(file, settings or ())
+
+
+@contextmanager
+def other_command(out: Path) -> Iterator[None]:
+    """Add --out to a command that an error suggests for the experiment file."""
+    try:
+        yield
+    except OtherCommandError as error:
+        raise SkerryError(f"{error} --out {typed(out)}") from None
 
 
 @contextmanager

@@ -5,16 +5,20 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from skerry.cli.commands import options
-from skerry.errors import SkerryError, printable, typed
+from skerry.errors import SkerryError, printable, skerry_command
 from skerry.plugins import registry
+
+if TYPE_CHECKING:
+    from skerry.config.experiment import Experiment
 
 DEFAULT_COMPARE = "s2s,s2a,blend"
 DEFAULT_SEEDS = 5
+UNEVEN = "dirichlet"
 
 
 def _complete_names(incomplete: str) -> list[str]:
@@ -70,7 +74,8 @@ def run_command(
     """Run an experiment: print a table, draw pictures and record the runs."""
     from skerry.report.screens.progress import show_run_progress
 
-    experiment = options.read_experiment(file, options.with_precision(settings, precision))
+    with options.other_command(out):
+        experiment = options.read_experiment(file, options.with_precision(settings, precision))
     one_primitive = file is not None or "primitive" in experiment.server.model_fields_set
     default = "" if one_primitive else DEFAULT_COMPARE
     primitives = options.split_names([default if compare is None else compare])
@@ -117,19 +122,26 @@ def run_command(
     except OSError as error:
         raise SkerryError(
             f"cannot write the pictures to {out} ({error.strerror}). The results are recorded: "
-            f"skerry show {typed(out)}"
+            f"{skerry_command('show', out)}"
         ) from error
     options.print_reused(display.reused, out)
     typer.echo(f"Pictures: {', '.join(map(str, files))}. Records: {out}/skerry.sqlite.")
-    by_device = results[0].experiment.data.split == "given"
-    same = f"run {typed(file)}" if file else "run"
-    suggestion = (
-        f"results {typed(out)} --devices" if by_device else f"{same} --set data.intra=dirichlet"
-    )
-    typer.echo(
-        f"Try next: skerry {suggestion}    "
-        "or your own: skerry new > mine.toml && skerry run mine.toml"
-    )
+    typer.echo(f"Try next: {_suggest(experiment, context.obj, out)}")
+
+
+def _suggest(experiment: "Experiment", words: Sequence[str], out: Path) -> str:
+    """Commands to try after a run: the same fleet with uneven data, or the devices one by one."""
+    data = experiment.data
+    if data.split == "given":
+        return skerry_command("results", out, devices=True)
+    if data.intra == UNEVEN:
+        return skerry_command("report", out)
+    first = skerry_command(*words, settings=[f"data.intra={UNEVEN}"])
+    own = Path("mine.toml")
+    if own.exists():
+        return first
+    new, run = skerry_command("new"), skerry_command("run", own)
+    return f"{first}    or your own: {new} > {own} && {run}"
 
 
 def schema_command() -> None:

@@ -9,7 +9,8 @@ from skerry.analysis.cells import Cell, Cells, ComparedCells
 from skerry.analysis.run_table import RunTable
 from skerry.config.fields import GRAPH_FILES
 from skerry.config.measures import shown
-from skerry.errors import SkerryError, argument, typed
+from skerry.errors import SkerryError, argument, skerry_command
+from skerry.records.store import place_of
 from skerry.report.figure_kinds import DrawnFigure, FigureRequest
 from skerry.report.figures import panels
 from skerry.report.figures.final_values import front, sensitivity
@@ -18,6 +19,7 @@ from skerry.report.figures.panels import Panel, cell_title, draw_panels, omissio
 from skerry.report.figures.predictions import THEORY, server_ratios, with_expected
 from skerry.report.figures.rounds import cost, curves
 from skerry.report.figures.series import with_known_labels
+from skerry.report.words import rerun_command
 from skerry.theory.ratios import notes_on_rules
 
 if TYPE_CHECKING:
@@ -174,9 +176,12 @@ def _pair(request: FigureRequest, cells: Cells) -> tuple[str, str]:
             f"{argument('compare')} s2s,s2a"
         )
     if len(cells.labels) < 2:
+        more = rerun_command(
+            cells.experiments, compare=("s2s", "s2a"), out=place_of(request.folder)
+        )
         raise SkerryError(
             f"a gap needs two primitives (got {', '.join(cells.labels)} alone). Run another one: "
-            f"skerry run --compare s2s,s2a --out {typed(request.folder)}"
+            + (more or "the same command with --compare s2s,s2a")
         )
     if request.compare:
         return cells.label(request.compare[0]), cells.label(request.compare[1])
@@ -194,7 +199,7 @@ def _map_axes(request: FigureRequest, cells: Cells) -> tuple[str | None, str]:
     if request.columns is None and not free:
         raise SkerryError(
             "a gap map needs a field that varies between the runs (got none). Print the one gap: "
-            f"skerry results {typed(request.folder)}"
+            f"{skerry_command('results', request.folder)}"
         )
     columns = cells.field(request.columns) if request.columns is not None else free.pop(0)
     if request.rows is not None:
@@ -209,7 +214,7 @@ def _along(request: FigureRequest, cells: Cells) -> list[str]:
     if not cells.fields:
         raise SkerryError(
             "a sensitivity figure needs a field that varies between the runs (got none). Sweep "
-            "over server.sampled or server.period: skerry sweep --help"
+            f"over server.sampled or server.period: {skerry_command('sweep', help=True)}"
         )
     free = [field for field in cells.fields if field not in map(cells.field, request.by or ())]
     return [field for field in SERVER_AXES if field in free] or free[:1] or [cells.fields[0]]

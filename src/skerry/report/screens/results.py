@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from skerry.analysis.cells import Cells, ComparedCells
@@ -10,13 +11,15 @@ from skerry.analysis.device_results import DeviceResults, tenths
 from skerry.analysis.names import format_value, short_names
 from skerry.analysis.run_table import format_statuses
 from skerry.analysis.statistics import Estimate
-from skerry.errors import typed
+from skerry.records.store import place_of
 from skerry.report import text
 from skerry.report.text import Sheet, plural
+from skerry.report.words import rerun_command
 
 if TYPE_CHECKING:
     import pandas as pd
 
+BOTH = ("s2s", "s2a")
 SIDE_BY_SIDE = 4  # with more labels than this, the table has a row for each
 
 
@@ -87,10 +90,9 @@ def results_summary(compared: ComparedCells) -> list[str]:
     return [*(_tally(compared, label) for label in compared.others), *_pairing(compared)]
 
 
-def results_notes(compared: ComparedCells, folder: object) -> list[str]:
+def results_notes(compared: ComparedCells, folder: Path) -> list[str]:
     """Sentences on what the tables leave out, and why."""
-    folder = typed(folder)
-    cells, found = compared.cells, []
+    cells, found, out = compared.cells, list[str](), place_of(folder)
     left_out = {status: n for status, n in cells.statuses.items() if status != "finished"}
     if left_out:
         total = plural(cells.statuses.total(), "run")
@@ -101,14 +103,16 @@ def results_notes(compared: ComparedCells, folder: object) -> list[str]:
         runs = plural(cells.unmeasured, "finished run")
         found.append(f"Not counted: {runs} without {cells.measure} ({_when(cells)}).")
     if compared.seeds == 1:
+        more = rerun_command(cells.experiments, seeds=5, out=out)
         found.append(
             "There is only one seed, so there are no intervals and no tests. Run more seeds: "
-            f"skerry run --seeds 5 --out {folder}"
+            + (more or "the same command with --seeds 5, or a sweep with sweep.seeds = 5")
         )
     if len(cells.labels) == 1:
+        both = rerun_command(cells.experiments, compare=BOTH, out=out)
         found.append(
             f"Only {compared.against} was run, so nothing is compared. Run other primitives too: "
-            f"skerry run --compare s2s,s2a --out {folder}"
+            + (both or "the same command with --compare s2s,s2a")
         )
     elif left := len(cells.readings.keys() - {cell for cell, _ in compared.comparisons}):
         found.append(

@@ -59,8 +59,8 @@ def advice_section(data: ReportData) -> PageSection | None:
 
 def _unreadable(file: Path) -> RecordsError:
     return RecordsError(
-        f"{file} cannot be read as advice. Delete it, or make it again: skerry advise --out "
-        f"{typed(file.parent)}"
+        f"{file} cannot be read as advice. Make it again with the same command, or delete it: "
+        f"rm {typed(file)}"
     )
 
 
