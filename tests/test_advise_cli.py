@@ -23,7 +23,7 @@ def test_the_answer_is_printed() -> None:
         for words in ("12 devices on 2 rings of 6", "stepsize", "labels %", "What would change")
     ]
     assert places == sorted(places)
-    assert done.out.strip().splitlines()[-1].startswith("Use it: skerry run --set server.primitive")
+    assert done.out.strip().splitlines()[-1].startswith("Use it: skerry run --set")
 
 
 def test_the_pasted_command_runs(tmp_path) -> None:

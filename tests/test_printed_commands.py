@@ -275,7 +275,7 @@ def test_a_sweep_leads_to_its_results():
     for command in commands:
         paste(command)
     (again,) = printed("run", MINE, *ONE, code=2)
-    assert again.startswith("skerry sweep") and OUT in words_of(again)
+    assert OUT in words_of(again)
     paste(again)
     assert {one.training.stepsize for one in recorded().values()} >= {0.25}
 
@@ -391,7 +391,7 @@ def test_a_trace_can_be_used_by_the_printed_command(count):
 
 def test_examples_are_copied_and_run_by_the_printed_commands():
     (copy,) = printed("new", "--list")
-    assert copy.startswith("skerry new ") and " && skerry run " in copy
+    assert re.fullmatch(r"skerry new (\w+) && skerry run \1\.toml", copy)
     folder = "exam 'ple\"s"
     (run,) = printed("new", "three_islands", "--out", folder)
     assert Experiment.load(Path(folder, "three_islands.toml")).network.topology.startswith(folder)

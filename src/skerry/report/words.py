@@ -39,8 +39,8 @@ def rerun_command(
     compared = primitives if len(primitives) > 1 else []
     seeds = 1 + max(one.seed for one in experiments) - first.seed
     own = [*first.to_settings(), setting("server.primitive", first.server.primitive)]
-    if len(experiments) > seeds * len(primitives):
-        return ""
+    if len(experiments) > seeds * len(primitives) or any(list(e.users_own()) for e in experiments):
+        return ""  # a user's own code is not imported to read what it has recorded
     try:
         planned = {run.key() for run in expand(Experiment.parse({}, own), compared, seeds)}
     except SkerryError:
