@@ -11,9 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import networkx as nx
 import pytest
 import typer
 
+import skerry as skerry_package
 from command_line import SCRIPT, TESTS, environment, skerry
 from skerry.cli.main import app
 from skerry.config.experiment import Experiment
@@ -52,6 +54,7 @@ WORDS = re.compile(r"""(?:'[^']*'|"\$\(printf '[^']*'\)"|"'"|[^\s'"`]| (?! ))+""
 def printed_commands(text: str) -> list[str]:
     """The commands of a screen: each starts a line or follows a colon, and ends its line, unless
     several spaces or a backtick follow it."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", text)
     for prose in PROSE:
         text = text.replace(prose, "")
     found = [WORDS.match(text, start.start(1))[0].rstrip() for start in START.finditer(text)]
@@ -163,6 +166,22 @@ def test_a_screen_changes_no_command(capsys):
     assert capsys.readouterr().out == f"{told}\n"
 
 
+def test_no_command_is_folded_at_the_edge_of_a_terminal(monkeypatch):
+    """At 60 columns, screens print the same commands as into a file."""
+    skerry("run", MINE, *ONE)
+    screens = [
+        ("results", OUT),
+        ("watch", OUT, "--once"),
+        ("theory", "constants", MINE, "--rounds", "0", "--draws", "2"),
+        ("advise", MINE, "--seeds", "1", "--among", "s2a"),
+    ]
+    unfolded = [printed(*screen) for screen in screens]
+    assert all(unfolded)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert skerry(*screens[1]).out.count("\x1b[1m")
+    assert [printed(*screen) for screen in screens] == unfolded
+
+
 def test_source_text_has_no_command_of_its_own():
     """Messages get commands from `skerry_command`, so that none can be without quotes."""
     allowed = ("skerry show lists keys.", "for skerry export.", "from `skerry data list`.", *PROSE)
@@ -208,11 +227,9 @@ def test_what_run_suggests_is_the_same_command_on_uneven_data():
 def test_results_tell_how_to_run_more_of_the_same():
     """The recorded run is one of the seeds, and one of the primitives."""
     skerry("run", MINE, *ONE)
-    more, both = printed("results", OUT)
-    assert paste(both).count("1 finished run taken from") == 1
-    assert labels() == {("s2a", 0), ("s2s", 0)}
+    (more,) = printed("results", OUT)
     assert "1 finished run taken from" in paste(more)
-    assert {seed for label, seed in labels() if label == "s2a"} == set(range(5))
+    assert labels() == {(label, seed) for label in ("s2a", "s2s") for seed in range(5)}
     assert {one.name for one in recorded().values()} == {"a 'b'"}
 
 
@@ -221,6 +238,10 @@ def test_results_of_many_fields_name_no_command():
     for period in (1, 2):
         skerry("run", MINE, *ONE, "--set", f"server.period={period}")
     assert printed("results", OUT) == []
+    given = nx.cycle_graph(8)
+    skerry_package.run(Experiment.load(MINE), graph=given, out="given", device="cpu")
+    assert printed("results", "given") == []
+    assert "Run more: the same command with --seeds and --compare" in skerry("results", "given").out
 
 
 @pytest.mark.parametrize("compare", ["s2s,blend:0.3", "tt_hf", "tt_hf,gossip_pga", "none"])

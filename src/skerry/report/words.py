@@ -6,9 +6,8 @@ from skerry.analysis.results import Results
 from skerry.config.experiment import Data, Experiment, Server
 from skerry.config.labels import command_line_label
 from skerry.config.measures import task_of
-from skerry.config.toml import setting
 from skerry.errors import SkerryError, skerry_command
-from skerry.plugins.registry import is_given
+from skerry.plugins.registry import GIVEN, is_given
 from skerry.report.text import plural
 from skerry.runs.variants import expand
 
@@ -16,6 +15,7 @@ _PLURALS = {
     **{name: f"{name}s" for name in ("ring", "path", "star", "grid")},
     **{"torus": "tori", "complete": "complete graphs"},
 }
+FROM_PYTHON = ("network.topology", "data.dataset", "model.name", "model.weights")
 BY_DEVICE = "as stored on the devices"
 _TASKS = {"regression": ("regression", "mse"), "tokens": ("next tokens", "cross_entropy")}
 """Names of tasks and their usual losses. Classification, the usual case, is not named."""
@@ -38,9 +38,12 @@ def rerun_command(
     primitives = list(dict.fromkeys([*named, *compare]))
     compared = primitives if len(primitives) > 1 else []
     seeds = 1 + max(one.seed for one in experiments) - first.seed
-    own = [*first.to_settings(), setting("server.primitive", first.server.primitive)]
-    if len(experiments) > seeds * len(primitives) or any(list(e.users_own()) for e in experiments):
-        return ""  # a user's own code is not imported to read what it has recorded
+    own = list(dict.fromkeys([*first.to_settings(), f"server.primitive={first.server.primitive}"]))
+    from_python = {f"{path}={GIVEN}" for path in FROM_PYTHON} & {*own}
+    is_grid = len(experiments) > seeds * len(primitives)
+    # A user's own code is not imported to read what it has recorded.
+    if from_python or is_grid or any(list(one.users_own()) for one in experiments):
+        return ""
     try:
         planned = {run.key() for run in expand(Experiment.parse({}, own), compared, seeds)}
     except SkerryError:

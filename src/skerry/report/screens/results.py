@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from skerry.analysis.cells import Cells, ComparedCells
 from skerry.analysis.compare import Comparison, Verdict, variance_saved
@@ -19,7 +19,6 @@ from skerry.report.words import rerun_command
 if TYPE_CHECKING:
     import pandas as pd
 
-BOTH = ("s2s", "s2a")
 SIDE_BY_SIDE = 4  # with more labels than this, the table has a row for each
 
 
@@ -92,7 +91,7 @@ def results_summary(compared: ComparedCells) -> list[str]:
 
 def results_notes(compared: ComparedCells, folder: Path) -> list[str]:
     """Sentences on what the tables leave out, and why."""
-    cells, found, out = compared.cells, list[str](), place_of(folder)
+    cells, found, more = compared.cells, list[str](), dict[str, Any]()
     left_out = {status: n for status, n in cells.statuses.items() if status != "finished"}
     if left_out:
         total = plural(cells.statuses.total(), "run")
@@ -103,22 +102,20 @@ def results_notes(compared: ComparedCells, folder: Path) -> list[str]:
         runs = plural(cells.unmeasured, "finished run")
         found.append(f"Not counted: {runs} without {cells.measure} ({_when(cells)}).")
     if compared.seeds == 1:
-        more = rerun_command(cells.experiments, seeds=5, out=out)
-        found.append(
-            "There is only one seed, so there are no intervals and no tests. Run more seeds: "
-            + (more or "the same command with --seeds 5, or a sweep with sweep.seeds = 5")
-        )
+        found.append("There is only one seed, so there are no intervals and no tests.")
+        more["seeds"] = 5
     if len(cells.labels) == 1:
-        both = rerun_command(cells.experiments, compare=BOTH, out=out)
-        found.append(
-            f"Only {compared.against} was run, so nothing is compared. Run other primitives too: "
-            + (both or "the same command with --compare s2s,s2a")
-        )
+        found.append(f"Only {compared.against} was run, so nothing is compared.")
+        more["compare"] = ("s2s", "s2a")
     elif left := len(cells.readings.keys() - {cell for cell, _ in compared.comparisons}):
         found.append(
             f"Not compared: {plural(left, 'cell')} without {compared.against} or without any "
             "other primitive."
         )
+    if more:
+        command = rerun_command(cells.experiments, **more, out=place_of(folder))
+        same = f"the same command with --{' and --'.join(more)}"
+        found.append(f"Run more: {command or same}")
     return found
 
 
