@@ -32,7 +32,11 @@ class ExperimentError(SkerryError):
 
 
 class OtherCommandError(ExperimentError):
-    """A file for another command, with which the message ends: its options may be added."""
+    """A file for another command, with which the message ends; further options may be added."""
+
+    def __init__(self, message: str, name: str, path: str | Path, settings: Iterable[str]):
+        command = skerry_command(name, Path(path), settings=settings)
+        super().__init__(f"{message} Run it with: {command}")
 
 
 class NetworkError(SkerryError):

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PARTIAL = ".partial"
+STORE = "skerry.sqlite"  # the file of recorded runs in a folder
 GRACE_SECONDS = 60.0
 """A younger partial file may be about to be locked or renamed, so it is left alone."""
 SPECIAL = "a pipe, a device or a socket, not a file"
@@ -31,6 +32,11 @@ def user_path(path: str | Path) -> Path:
         return Path(path).expanduser()
     except RuntimeError:
         return Path(path)
+
+
+def place_of(store: Path) -> Path:
+    """The path to show for a store: its folder, if its file has the usual name."""
+    return store.parent if store.name == STORE else store
 
 
 def is_file(path: Path) -> bool:

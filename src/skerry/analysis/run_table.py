@@ -22,8 +22,9 @@ from skerry.analysis.names import LABEL_SOURCE, Fields, Where, cell_fields
 from skerry.config import labels
 from skerry.config.measures import MEASURES, shown
 from skerry.errors import RecordsError, SkerryError, argument, skerry_command, unknown
+from skerry.files import place_of
 from skerry.records.parts import History
-from skerry.records.store import Run, Store, place_of
+from skerry.records.store import Run, Store
 
 if TYPE_CHECKING:
     import pandas as pd

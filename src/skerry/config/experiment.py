@@ -29,7 +29,7 @@ from skerry.config.fields import Training as Training
 from skerry.config.section import AtLeastZero, Fault, KeyedIfSet, Named, Takes, default
 from skerry.config.section import Count as Count
 from skerry.config.section import Section as Section
-from skerry.errors import ExperimentError, OtherCommandError, skerry_command
+from skerry.errors import ExperimentError, OtherCommandError
 from skerry.files import refuse_special
 from skerry.plugins import registry
 from skerry.plugins.fingerprint import as_text
@@ -140,12 +140,10 @@ class Experiment(Section, ignored_types=(cached_property,)):
     @classmethod
     def load(cls, path: str | Path, settings: Iterable[str] = ()) -> "Experiment":
         """An experiment from a TOML file."""
-        table, settings = toml.read_tables(path), list(settings)
+        table = toml.read_tables(path)
         if "sweep" in table:
-            raise OtherCommandError(
-                f"[sweep] makes {path} a sweep of many runs. Run it with: "
-                f"{skerry_command('sweep', Path(path), settings=settings)}"
-            )
+            words = f"[sweep] makes {path} a sweep of many runs."
+            raise OtherCommandError(words, "sweep", path, settings)
         return cls.parse(table, settings)
 
     def with_settings(self, *settings: str) -> "Experiment":
@@ -193,18 +191,6 @@ class Experiment(Section, ignored_types=(cached_property,)):
         for name, section in self._sections():
             lines += ["", f"[{name}]", *_toml_lines(section, comments)]
         return "\n".join(lines) + "\n"
-
-    def to_settings(self) -> list[str]:
-        """The settings, `section.field=value`, that make the default experiment this one."""
-        usual = Experiment()
-        tables = [("", self, usual), *((n, one, getattr(usual, n)) for n, one in self._sections())]
-        return [
-            toml.setting(f"{table}.{name}".lstrip("."), value)
-            for table, section, default_one in tables
-            for name, value in section
-            if not isinstance(value, Section)
-            and value not in (None, getattr(default_one, name, None))
-        ]
 
     def _repr_html_(self) -> str:
         return str(registry.view("html_of_experiment")(self))

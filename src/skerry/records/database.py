@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from skerry.errors import DamagedError, RecordsError, skerry_command
+from skerry.files import place_of
 from skerry.records import activity, parts
 
 APPLICATION = int.from_bytes(b"skry", "big")  # tells a store from other SQLite files
@@ -23,7 +24,6 @@ VERSION = 2
 KEYS_SINCE = 2  # the first format with the current content keys; its tables are those of 1
 BUSY_SECONDS = 30.0
 LOOKS = 3
-FILE = "skerry.sqlite"  # of the store in a folder
 
 SCHEMA = (
     """CREATE TABLE runs (
@@ -92,11 +92,6 @@ def translate_errors(path: Path) -> Iterator[None]:
             raise damaged_store(path, str(error)) from error
         meaning = MEANINGS.get(plain, f"{error}.")
         raise RecordsError(f"cannot use the store {path}: {meaning}") from error
-
-
-def place_of(path: Path) -> Path:
-    """The path to show for a store: its folder, if the file has the usual name."""
-    return path.parent if path.name == FILE else path
 
 
 def damaged_store(path: Path, reason: str) -> DamagedError:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 from skerry.config.experiment import Experiment, Section
 from skerry.config.toml import current_names
 from skerry.errors import DamagedError, RecordsError, SkerryWarning, printable, skerry_command
+from skerry.files import place_of
 from skerry.records import database
 from skerry.records.activity import Activity, read_activity
-from skerry.records.database import place_of
 from skerry.records.parts import (
     DEVICE_TABLE,
     ENTRY_COLUMNS,
@@ -94,11 +94,6 @@ class RecordedRuns:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    @property
-    def place(self) -> Path:
-        """The path to show for the store: its folder, if the file has the usual name."""
-        return place_of(self.path)
 
     def run(self, key: str) -> Run | None:
         """The run of a key, or None."""
@@ -299,7 +294,7 @@ class RecordedRuns:
         warnings.warn(
             f"{are} damaged in {self.path}, and left out: {', '.join(named)}. The others are kept, "
             "and the damaged can be computed again, after: "
-            f"{skerry_command('store', 'repair', self.place)}",
+            f"{skerry_command('store', 'repair', place_of(self.path))}",
             SkerryWarning,
             stacklevel=4,
         )
@@ -310,7 +305,7 @@ class RecordedRuns:
     def _damaged(self, key: str, reason: object) -> DamagedError:
         return DamagedError(
             f"run {key} in {self.path} is damaged ({reason}). Forget the run to compute it again: "
-            f"{skerry_command('store', 'forget', self.place, key)}",
+            f"{skerry_command('store', 'forget', place_of(self.path), key)}",
             reason=str(reason),
         )
 

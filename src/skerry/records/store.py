@@ -18,9 +18,9 @@ from urllib.parse import quote
 
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
+from skerry.files import STORE as FILE
 from skerry.files import exists, remove_leftovers
 from skerry.records import database
-from skerry.records.database import FILE, place_of
 from skerry.records.parts import (
     DEVICE_TABLE,
     Column,
@@ -38,7 +38,7 @@ from skerry.records.reading import SOURCE_OF, RecordedRuns, Run, Status
 if TYPE_CHECKING:
     from skerry.measure.device_scores import DeviceTable
 
-__all__ = ["FILE", "Run", "Status", "Store", "place_of", "versions"]
+__all__ = ["FILE", "Run", "Status", "Store", "versions"]
 
 MODELS = "models"  # the folder beside a store with the final models of runs
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from skerry.config.measures import MEASURES
 from skerry.errors import RecordsError, SkerryError, skerry_command, unknown
+from skerry.files import place_of
 from skerry.records.activity import Activity
-from skerry.records.store import FILE, Store, place_of
+from skerry.records.store import FILE, Store
 from skerry.report.snapshot import Snapshot, WatchedRun, take_snapshot
 
 

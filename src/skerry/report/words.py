@@ -1,11 +1,12 @@
 """Descriptions of experiments in words."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from skerry.analysis.results import Results
 from skerry.config.experiment import Data, Experiment, Server
 from skerry.config.labels import command_line_label
 from skerry.config.measures import task_of
+from skerry.config.toml import setting
 from skerry.errors import SkerryError, skerry_command
 from skerry.plugins.registry import GIVEN, is_given
 from skerry.report.text import plural
@@ -22,37 +23,38 @@ _TASKS = {"regression": ("regression", "mse"), "tokens": ("next tokens", "cross_
 
 
 def rerun_command(
-    experiments: Iterable[Experiment],
-    *words: object,
+    experiments: Sequence[Experiment],
+    name: str = "run",
     settings: Sequence[str] = (),
     compare: Sequence[str] = (),
     **options: object,
 ) -> str:
-    """The command `skerry run`, or another of these words, for recorded experiments with further
-    settings, primitives and options; empty where none can be written: they differ in more than
-    seed and primitive, or something of them is not in their text."""
-    experiments = list(experiments)
+    """The command that runs recorded experiments again, with further settings, primitives and
+    options; empty where there is none: they differ in more than seed and primitive, or name data
+    or code that came from Python."""
     first = min(experiments, key=lambda one: one.seed)
+    own = {"server.primitive": first.server.primitive}  # also if it is the default
+    for section, value in first.model_dump(exclude_defaults=True).items():
+        inside = value.items() if isinstance(value, dict) else [("", value)]
+        own |= {f"{section}.{field}".rstrip("."): one for field, one in inside if one is not None}
     servers = (one.server for one in experiments)
     named = (s.name or command_line_label(s.primitive, s.beta) for s in servers)
-    primitives = list(dict.fromkeys([*named, *compare]))
-    compared = primitives if len(primitives) > 1 else []
+    labels = list(dict.fromkeys([*named, *compare]))
+    compared = labels if len(labels) > 1 else []
     seeds = 1 + max(one.seed for one in experiments) - first.seed
-    own = list(dict.fromkeys([*first.to_settings(), f"server.primitive={first.server.primitive}"]))
-    from_python = {f"{path}={GIVEN}" for path in FROM_PYTHON} & {*own}
-    is_grid = len(experiments) > seeds * len(primitives)
     # A user's own code is not imported to read what it has recorded.
-    if from_python or is_grid or any(list(one.users_own()) for one in experiments):
+    foreign = GIVEN in map(own.get, FROM_PYTHON) or any(list(e.users_own()) for e in experiments)
+    if foreign or len(experiments) > seeds * len(labels):
         return ""
+    given = [setting(path, value) for path, value in own.items()]
     try:
-        planned = {run.key() for run in expand(Experiment.parse({}, own), compared, seeds)}
+        planned = {run.key() for run in expand(Experiment.parse({}, given), compared, seeds)}
     except SkerryError:
         return ""
     if not planned.issuperset(one.key() for one in experiments):
         return ""
-    names = ",".join(compared) or None
-    given = {"compare": names, "seeds": seeds, **options}
-    return skerry_command(*(words or ["run"]), settings=[*own, *settings], **given)
+    options = {"compare": ",".join(compared) or None, "seeds": seeds, **options}
+    return skerry_command(name, settings=[*given, *settings], **options)
 
 
 def describe_task(experiment: Experiment, measured: Collection[str]) -> str:

@@ -23,14 +23,7 @@ from skerry.config.measures import MEASURES, shown
 from skerry.config.section import AtLeastOne, Takes, default
 from skerry.config.toml import apply_settings, read_settings, read_tables
 from skerry.config.toml import show_value as as_typed
-from skerry.errors import (
-    ExperimentError,
-    OtherCommandError,
-    SkerryError,
-    did_you_mean,
-    skerry_command,
-    unknown,
-)
+from skerry.errors import ExperimentError, OtherCommandError, SkerryError, did_you_mean, unknown
 from skerry.runs.axes import (
     COMPARE,
     SEEDS,
@@ -161,10 +154,8 @@ class Sweep(Section):
         """Read a TOML file."""
         table = read_tables(path)
         if "sweep" not in table:
-            raise OtherCommandError(
-                f"{path} has no [sweep], so it is one experiment. Run it with: "
-                f"{skerry_command('run', Path(path), settings=settings)}"
-            )
+            words = f"{path} has no [sweep], so it is one experiment."
+            raise OtherCommandError(words, "run", path, settings)
         return cls.parse(table, settings)
 
     @property

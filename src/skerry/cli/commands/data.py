@@ -62,6 +62,7 @@ def data_trace(
 ) -> None:
     """Convert a public availability trace into a trace of which devices are awake."""
     from skerry.config.experiment import Experiment
+    from skerry.config.toml import setting
     from skerry.data.sources.availability import convert_trace
 
     made = convert_trace(file, out, round_seconds, devices)
@@ -69,7 +70,7 @@ def data_trace(
         f"Wrote {out}: {made.devices:,} devices, {made.rounds:,} rounds of {round_seconds:g} s, "
         f"awake {made.awake_share:.0%} of the time."
     )
-    settings = [f"availability.awake={out}", f"network.devices={made.devices}"]
+    settings = [setting("availability.awake", str(out)), f"network.devices={made.devices}"]
     if made.devices < Experiment().server.sampled:
         settings.append(f"server.sampled={made.devices}")
     typer.echo(f"Use it: {skerry_command('run', settings=settings)}")

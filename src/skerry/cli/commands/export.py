@@ -8,7 +8,7 @@ import typer
 from skerry.cli.commands import options
 from skerry.cli.commands.options import option
 from skerry.errors import SkerryError, printable, typed, writing
-from skerry.files import exists, replacing
+from skerry.files import exists, place_of, replacing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,7 +40,7 @@ def export_command(
 
     Runs without --keep-models are computed again, and must end at the recorded values.
     """
-    from skerry.records.store import models_file, place_of
+    from skerry.records.store import models_file
     from skerry.report.screens.progress import show_run_progress
     from skerry.runs.export import final_models, find_run
 
@@ -67,13 +67,13 @@ def export_command(
         which = device if island is None else f"{device} of island {island}"
         typer.echo(f"Wrote {len(state)} tensors of run {shown} ({printable(which)}) to {out}.")
         return
+    from skerry.config.toml import setting
     from skerry.models.weights import file_name
+    from skerry.report.words import rerun_command
 
     for row, name in enumerate(models.devices):
         _write(out / file_name(name), models.state_dict(row), {**about, "device": name})
-    from skerry.report.words import rerun_command
-
-    start = f"model.weights={out}"
+    start = setting("model.weights", str(out))
     command = rerun_command([lane.experiment], settings=[start], out=place_of(folder))
     typer.echo(
         f"Wrote the models of {len(models.devices)} devices of run {shown} to {out}. To start "

@@ -57,9 +57,7 @@ def _list() -> None:
     for name, file in found.items():
         words = describe_example(file.read_text(encoding="utf-8"))
         typer.echo(f"{name:{width}}{shorten(words, WIDTH - width, placeholder=' ...')}")
-    first = next(iter(found))
-    run = skerry_command("run", f"{first}.toml")
-    typer.echo(f"\nCopy one and run it: {skerry_command('new', first)} && {run}")
+    typer.echo(f"\nCopy one: {skerry_command('new', next(iter(found)))}")
 
 
 def _copy(name: str, folder: Path) -> None:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,12 +13,8 @@ from skerry.cli.commands import options
 from skerry.errors import SkerryError, printable, skerry_command
 from skerry.plugins import registry
 
-if TYPE_CHECKING:
-    from skerry.config.experiment import Experiment
-
 DEFAULT_COMPARE = "s2s,s2a,blend"
 DEFAULT_SEEDS = 5
-UNEVEN = "dirichlet"
 
 
 def _complete_names(incomplete: str) -> list[str]:
@@ -126,22 +122,18 @@ def run_command(
         ) from error
     options.print_reused(display.reused, out)
     typer.echo(f"Pictures: {', '.join(map(str, files))}. Records: {out}/skerry.sqlite.")
-    typer.echo(f"Try next: {_suggest(experiment, context.obj, out)}")
+    typer.echo(f"Try next: {_suggest(experiment.data, context.obj, out)}")
 
 
-def _suggest(experiment: "Experiment", words: Sequence[str], out: Path) -> str:
-    """Commands to try after a run: the same fleet with uneven data, or the devices one by one."""
-    data = experiment.data
+def _suggest(data: Any, words: Sequence[str], out: Path) -> str:
+    """Commands to try after a run: the same with uneven data, or the scores of single devices."""
     if data.split == "given":
         return skerry_command("results", out, devices=True)
-    if data.intra == UNEVEN:
+    if data.intra == "dirichlet":
         return skerry_command("report", out)
-    first = skerry_command(*words, settings=[f"data.intra={UNEVEN}"])
-    own = Path("mine.toml")
-    if own.exists():
-        return first
-    new, run = skerry_command("new"), skerry_command("run", own)
-    return f"{first}    or your own: {new} > {own} && {run}"
+    first, own = skerry_command(*words, settings=["data.intra=dirichlet"]), Path("mine.toml")
+    new = f"{skerry_command('new')} > {own} && {skerry_command('run', own)}"
+    return first if own.exists() else f"{first}    or your own: {new}"
 
 
 def schema_command() -> None:

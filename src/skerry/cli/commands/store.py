@@ -8,6 +8,7 @@ import typer
 
 from skerry.cli.commands.options import Folder
 from skerry.errors import RecordsError, printable, skerry_command, unknown
+from skerry.files import place_of
 from skerry.report.text import plural
 
 app = typer.Typer(
@@ -21,7 +22,6 @@ FEWEST_CHARACTERS = 4  # the shortest beginning of a key that stands for it
 @app.command("verify")
 def store_verify(folder: Folder = Path("runs")) -> None:
     """Verify the file, every run and its key; the exit code is 1 if something is damaged."""
-    from skerry.records.database import place_of
     from skerry.records.maintenance import verify_store
 
     found = verify_store(folder)
@@ -54,7 +54,7 @@ def store_forget(
     from skerry.records.store import Store
 
     with Store.read(folder) as store:
-        recorded, folder = store.keys(), store.place
+        recorded, folder = store.keys(), place_of(store.path)
     keys = [_find_key(key, recorded, folder) for key in keys]
     _check_idle(folder)
     count = plural(len(set(keys)), "run")
@@ -81,7 +81,6 @@ def store_backup(
 @app.command("repair")
 def store_repair(folder: Folder) -> None:
     """Recover the intact runs of a damaged file; the damaged file is kept."""
-    from skerry.records.database import place_of
     from skerry.records.maintenance import put_models_aside, repair_store
 
     _check_idle(folder := place_of(folder))

@@ -10,7 +10,6 @@ from skerry.analysis.run_table import RunTable
 from skerry.config.fields import GRAPH_FILES
 from skerry.config.measures import shown
 from skerry.errors import SkerryError, argument, skerry_command
-from skerry.records.store import place_of
 from skerry.report.figure_kinds import DrawnFigure, FigureRequest
 from skerry.report.figures import panels
 from skerry.report.figures.final_values import front, sensitivity
@@ -19,7 +18,6 @@ from skerry.report.figures.panels import Panel, cell_title, draw_panels, omissio
 from skerry.report.figures.predictions import THEORY, server_ratios, with_expected
 from skerry.report.figures.rounds import cost, curves
 from skerry.report.figures.series import with_known_labels
-from skerry.report.words import rerun_command
 from skerry.theory.ratios import notes_on_rules
 
 if TYPE_CHECKING:
@@ -176,12 +174,9 @@ def _pair(request: FigureRequest, cells: Cells) -> tuple[str, str]:
             f"{argument('compare')} s2s,s2a"
         )
     if len(cells.labels) < 2:
-        more = rerun_command(
-            cells.experiments, compare=("s2s", "s2a"), out=place_of(request.folder)
-        )
         raise SkerryError(
-            f"a gap needs two primitives (got {', '.join(cells.labels)} alone). Run another one: "
-            + (more or "the same command with --compare s2s,s2a")
+            f"a gap needs two primitives (got {', '.join(cells.labels)} alone). See how to run "
+            f"another one: {skerry_command('results', request.folder)}"
         )
     if request.compare:
         return cells.label(request.compare[0]), cells.label(request.compare[1])

@@ -11,7 +11,7 @@ from skerry.analysis.device_results import DeviceResults, tenths
 from skerry.analysis.names import format_value, short_names
 from skerry.analysis.run_table import format_statuses
 from skerry.analysis.statistics import Estimate
-from skerry.records.store import place_of
+from skerry.files import place_of
 from skerry.report import text
 from skerry.report.text import Sheet, plural
 from skerry.report.words import rerun_command

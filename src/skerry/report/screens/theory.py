@@ -299,20 +299,19 @@ def bounds_command(constants: Constants) -> str:
     """The command `skerry theory bounds` with these constants."""
     x = constants.parameters(epsilon=0.1)
     equal = len(set(x.sizes)) == 1
-    options: dict[str, Any] = {
-        "mode": "certified",
-        "devices": x.devices,
-        "components": len(x.sizes) if equal else "+".join(map(str, x.sizes)),
-        "sampled": x.sampled,
-        "period": x.period,
-        **{name: f"{getattr(x, name):.4g}" for name in _ROUNDED},
-        "epsilon": x.epsilon,
-    }
-    if x.selection != "uniform":
-        options["selection"] = x.selection
-    if x.weights != "equal":
-        options["weights"] = x.weights
-    return skerry_command("theory", "bounds", **options)
+    rounded: dict[str, Any] = {name: f"{getattr(x, name):.4g}" for name in _ROUNDED}
+    return skerry_command(
+        *("theory", "bounds"),
+        mode="certified",
+        devices=x.devices,
+        components=len(x.sizes) if equal else "+".join(map(str, x.sizes)),
+        sampled=x.sampled,
+        period=x.period,
+        **rounded,
+        epsilon=x.epsilon,
+        selection=None if x.selection == "uniform" else x.selection,
+        weights=None if x.weights == "equal" else x.weights,
+    )
 
 
 def _measured(value: Measurement) -> str:

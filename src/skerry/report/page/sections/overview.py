@@ -13,7 +13,7 @@ from skerry.analysis.run_table import describe_stopped, format_statuses
 from skerry.config.measures import traits
 from skerry.config.presets import PRESETS
 from skerry.errors import RecordsError, skerry_command
-from skerry.records.store import place_of
+from skerry.files import place_of
 from skerry.report.page.blocks import Block, PageSection, definitions, note, table, text
 from skerry.report.page.report_data import TUNED, ReportData
 from skerry.report.page.sections.advice import read_advice

@@ -86,16 +86,13 @@ def recipe_section(data: ReportData) -> PageSection:
 def _single(data: ReportData) -> list[Block]:
     """An experiment and its command; presets, which set other fields, have their own."""
     blocks, seeds = list[Block](), data.grid.seeds
+    count = seeds[-1] - seeds[0] + 1
     for number, name in enumerate(dict.fromkeys(one.server.name for one in data.experiments)):
         same = [one for one in data.experiments if one.server.name == name]
-        file, primitives = f"experiment{number or ''}.toml", _primitives(same)
-        compared = ",".join(command_line_label(*one) for one in primitives)
-        command = skerry_command(
-            *("run", file),
-            compare=compared if len(primitives) > 1 else None,
-            seeds=seeds[-1] - seeds[0] + 1 if len(seeds) > 1 else None,
-            out="again",
-        )
+        # --compare would undo a preset.
+        compared = ",".join(command_line_label(*one) for one in _primitives(same) if not name)
+        file = f"experiment{number or ''}.toml"
+        command = skerry_command("run", file, compare=compared or None, seeds=count, out="again")
         blocks += [
             text(f"Save this as {file}:"),
             code("The experiment", min(same, key=lambda one: one.seed).to_toml()),

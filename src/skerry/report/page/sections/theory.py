@@ -9,8 +9,8 @@ from typing import Any
 
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryError
+from skerry.files import place_of
 from skerry.network.fleet import Fleet
-from skerry.records.store import place_of
 from skerry.report.page.blocks import PageSection, note, text, widget
 from skerry.report.page.report_data import ReportData
 from skerry.report.page.sections.advice import read_advice
