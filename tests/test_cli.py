@@ -208,7 +208,8 @@ def test_show_of_a_folder_without_records_says_so():
 
 def test_data_list_names_every_data_set(monkeypatch, tmp_path):
     monkeypatch.setenv("SKERRY_CACHE", str(tmp_path / "cache"))
-    rows = {line.split()[0]: line for line in skerry("data", "list").out.splitlines()}
+    lines = skerry("data", "list").out.splitlines()
+    rows = {line.split()[0]: line for line in lines if line.strip()}
     assert {"digits", "synthetic", "mnist", "fashion_mnist", "cifar10", "cifar100"} < set(rows)
     assert "embedded" in rows["digits"]
     assert "to fetch" in rows["cifar10"]

@@ -151,9 +151,7 @@ def skerry_command(*words: object, settings: Iterable[str] = (), **options: obje
     ends with it, or with four spaces after it. `settings` are given by --set; words and options
     that are None are left out, and an option that is True has no value."""
     given = [f"./{one}" if isinstance(one, Path) and str(one)[0] == "-" else one for one in words]
-    for setting in settings:
-        given += ["--set", setting]
-    for name, value in options.items():
+    for name, value in [*(("set", one) for one in settings), *options.items()]:
         if value is not None:
             given += [f"--{name.replace('_', '-')}", None if value is True else value]
     return " ".join(["skerry", *(typed(one) for one in given if one is not None)])

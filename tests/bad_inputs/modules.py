@@ -12,7 +12,7 @@ ROWS = [
     ),
     plugin(
         "model.name=raises",
-        "model * failed (ValueError: boom and a second line). Correct the function; "
+        "model * failed (ValueError: boom and a second line). Correct the function; skerry "
         "--debug shows where it fails.",
     ),
     plugin("model.name=wide", "model * needs the option 'width'. Set model.width."),

@@ -61,7 +61,7 @@ ROWS = [
     ),
     plugin(
         "data.dataset=raises",
-        "dataset * failed (ValueError: boom and a second line). Correct the function; "
+        "dataset * failed (ValueError: boom and a second line). Correct the function; skerry "
         "--debug shows where it fails.",
     ),
     plugin("data.dataset=sized", "dataset * needs the option 'size'. Set data.size."),

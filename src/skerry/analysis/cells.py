@@ -21,8 +21,6 @@ from skerry.config.measures import traits
 if TYPE_CHECKING:
     import pandas as pd
 
-    from skerry.config.experiment import Experiment
-
 Cell = tuple[Any, ...]  # the values of the fields that separate cells
 Readings = dict[str, dict[int, float]]  # of one cell, by label and seed; NaN: it diverged
 
@@ -53,7 +51,7 @@ class Cells:
     statuses: Counter[str]  # how many runs are finished, diverged, running or failed
     stopped: str = ""  # a sentence on runs that a stop rule has ended, if there are any
     unmeasured: int = 0  # how many of the finished runs have no value of this measure
-    experiments: tuple["Experiment", ...] = field(default=(), repr=False)  # of all runs
+    experiments: tuple[Any, ...] = field(default=(), repr=False)  # of all runs
 
     @cached_property
     def labels(self) -> list[str]:

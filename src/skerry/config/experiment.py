@@ -142,8 +142,7 @@ class Experiment(Section, ignored_types=(cached_property,)):
         """An experiment from a TOML file."""
         table = toml.read_tables(path)
         if "sweep" in table:
-            words = f"[sweep] makes {path} a sweep of many runs."
-            raise OtherCommandError(words, "sweep", path, settings)
+            raise OtherCommandError(f"[sweep] makes {path} a sweep.", "sweep", path, settings)
         return cls.parse(table, settings)
 
     def with_settings(self, *settings: str) -> "Experiment":

@@ -24,9 +24,7 @@ FORMER_SECTIONS = {"fleet": "availability"}
 def read_tables(path: str | Path) -> dict[str, Any]:
     """The nested tables of a TOML file."""
     try:
-        text = refuse_special(Path(path)).read_text(
-            encoding="utf-8-sig"
-        )  # some editors begin with a mark
+        text = refuse_special(Path(path)).read_text(encoding="utf-8-sig")  # a mark may begin it
     except FileNotFoundError:
         folder = Path(path).parent
         first = "" if folder.is_dir() else f"mkdir -p {typed(folder)} && "
@@ -182,8 +180,7 @@ def _value(text: str) -> Any:
 
 def setting(path: str, value: Any) -> str:
     """The setting `section.field=value`; text is bare where that means the same."""
-    is_bare = isinstance(value, str) and _value(value.strip()) == value
-    return f"{path}={value if is_bare else toml_value(value)}"
+    return f"{path}={value if _value(str(value).strip()) == value else toml_value(value)}"
 
 
 def toml_key(name: str) -> str:

@@ -338,7 +338,7 @@ def errors_of(kind: str, name: str, raised: type[SkerryError] = SkerryError) -> 
         if is_out_of_memory(error) or is_interrupt(error) or captures_graph():
             raise
         text = one_line(error)
-        fault = f"failed ({text}). Correct the function; --debug shows where it fails."
+        fault = f"failed ({text}). Correct the function; skerry --debug shows where it fails."
         if any(words in text for words in READ_ONLY):
             fault = f"changed what it was only lent ({text}). Work on a copy."
         raise raised(f"{kind} '{name}' {fault}") from error

@@ -29,9 +29,8 @@ def rerun_command(
     compare: Sequence[str] = (),
     **options: object,
 ) -> str:
-    """The command that runs recorded experiments again, with further settings, primitives and
-    options; empty where there is none: they differ in more than seed and primitive, or name data
-    or code that came from Python."""
+    """The command that runs recorded experiments again with further options. Empty if they differ
+    in more than seed and primitive, or if their data or code came from Python."""
     first = min(experiments, key=lambda one: one.seed)
     own = {"server.primitive": first.server.primitive}  # also if it is the default
     for section, value in first.model_dump(exclude_defaults=True).items():
@@ -44,9 +43,9 @@ def rerun_command(
     seeds = 1 + max(one.seed for one in experiments) - first.seed
     # A user's own code is not imported to read what it has recorded.
     foreign = GIVEN in map(own.get, FROM_PYTHON) or any(list(e.users_own()) for e in experiments)
+    given = [setting(path, value) for path, value in own.items()]
     if foreign or len(experiments) > seeds * len(labels):
         return ""
-    given = [setting(path, value) for path, value in own.items()]
     try:
         planned = {run.key() for run in expand(Experiment.parse({}, given), compared, seeds)}
     except SkerryError:

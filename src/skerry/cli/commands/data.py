@@ -15,14 +15,11 @@ app = typer.Typer(
 @app.command("list")
 def data_list() -> None:
     """List the data sets, and whether each is on this machine."""
-    from rich.table import Table
-
     from skerry.data.sources.catalog import list_datasets
-    from skerry.report.text import console, size
+    from skerry.report.text import console, plain_table, size
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("name", "inputs", "train", "test", "classes", "state", "size"):
-        table.add_column(title, justify="left" if title in ("name", "inputs", "state") else "right")
+    columns = ("name", "inputs", "train", "test", "classes", "state", "size")
+    table = plain_table(*columns, left=("inputs", "state"))
     for row in list_datasets():
         inputs = " x ".join(map(str, row.shape))
         numbers = (f"{row.train:,}", f"{row.test:,}", str(row.classes or "numbers"))
@@ -61,7 +58,6 @@ def data_trace(
     devices: Annotated[int | None, typer.Option(help="Take only the first of the devices.")] = None,
 ) -> None:
     """Convert a public availability trace into a trace of which devices are awake."""
-    from skerry.config.experiment import Experiment
     from skerry.config.toml import setting
     from skerry.data.sources.availability import convert_trace
 
@@ -71,6 +67,5 @@ def data_trace(
         f"awake {made.awake_share:.0%} of the time."
     )
     settings = [setting("availability.awake", str(out)), f"network.devices={made.devices}"]
-    if made.devices < Experiment().server.sampled:
-        settings.append(f"server.sampled={made.devices}")
+    settings += [f"server.sampled={min(20, made.devices)}"]
     typer.echo(f"Use it: {skerry_command('run', settings=settings)}")

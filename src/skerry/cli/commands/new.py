@@ -69,9 +69,8 @@ def _copy(name: str, folder: Path) -> None:
     text = found[name].read_text(encoding="utf-8")
     # Paths in an experiment are relative to the working folder.
     near = "" if folder == Path() else f"{folder.as_posix()}/"
-    adapted = re.sub(
-        rf"^(#.*?){FOLDER}(\S+)", lambda found: found[1] + typed(near + found[2]), text, flags=re.M
-    ).replace(f'"{FOLDER}', toml_value(near)[:-1])
+    adapted = re.sub(rf'(?<!"){FOLDER}(\S+)', lambda rest: typed(near + rest[1]), text)
+    adapted = adapted.replace(f'"{FOLDER}', toml_value(near)[:-1])
     content = {f"{name}.toml": adapted}
     for other in (files("skerry") / "examples").iterdir():
         if not other.name.endswith(".toml") and f"{FOLDER}{other.name}" in text:

@@ -37,8 +37,9 @@ def store_verify(folder: Folder = Path("runs")) -> None:
     intact = max(0, found.runs - damaged)
     typer.echo(f"{plural(found.runs, 'run')} in {found.path}: {intact} intact, {damaged} damaged.")
     if damaged or found.models:
-        repair = skerry_command("store", "repair", place_of(folder))
-        typer.echo(f"To keep the intact runs: {repair}")
+        typer.echo(
+            f"To keep the intact runs: {skerry_command('store', 'repair', place_of(folder))}"
+        )
         raise typer.Exit(1)
 
 
@@ -114,6 +115,5 @@ def _find_key(start: str, recorded: Collection[str], folder: Path) -> str:
         return start if start in found else found[0]
     if len(found) > 1:
         raise RecordsError(f"{len(found)} keys begin with '{start}'. Give more of its characters.")
-    keys = skerry_command("show", folder, json=True)
-    no_run = f"no run {start} is recorded. List all keys: {keys}"
+    no_run = f"no run {start} is recorded. List keys: {skerry_command('show', folder, json=True)}"
     raise RecordsError(unknown("run", start, recorded) if len(recorded) < 20 else no_run)

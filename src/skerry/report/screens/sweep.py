@@ -61,12 +61,8 @@ def best_cells_table(sweep: Sweep, results: Results, shown: int = SHOWN) -> "Tab
 def _cells(sweep: Sweep, results: Results, points: Iterable[Point]) -> Cells:
     """The final values at these points of the sweep; NaN for runs that did not finish."""
     measure = ranking_measure(sweep, results)
-    values = {
-        lane.experiment.key(): lane.final.get(measure, math.nan)
-        if lane.status == "finished"
-        else math.nan
-        for lane in results
-    }
+    finals = ((one, one.final if one.status == "finished" else {}) for one in results)
+    values = {one.experiment.key(): final.get(measure, math.nan) for one, final in finals}
     fields = tuple(field for field in sweep.fields if field != PRIMITIVE)
     readings: dict[Cell, list[Readings]] = {}
     for point in points:
@@ -80,7 +76,6 @@ def _cells(sweep: Sweep, results: Results, points: Iterable[Point]) -> Cells:
 
 def print_forecast(found: "Forecast", out: Path) -> None:
     """Print the expected number of runs, memory and time of a sweep."""
-    console = text.console()
     lines = [
         f"{found.cells:,} cells x {found.seeds} seeds: {found.runs:,} runs, {found.recorded:,} of "
         f"them recorded in {out}."
@@ -96,16 +91,14 @@ def print_forecast(found: "Forecast", out: Path) -> None:
             f"It will take {'at most ' * found.stops}about {text.duration(found.seconds)}, "
             "measured by a one-second trial.",
         ]
-    for line in lines:
-        console.print(line, markup=False)
+    text.console().print(*lines, sep="\n", markup=False)
 
 
 def print_rank_plan(plan: "RankPlan") -> None:
     """Print how many devices, how much memory and how much traffic each rank would have."""
-    console = text.console()
     one_process = [f"{_runs(plan)}, in one process.", f"It takes about {_memory(plan)}."]
-    for line in _of_ranks(plan) if plan.server_bytes else one_process:
-        console.print(line, markup=False)
+    lines = _of_ranks(plan) if plan.server_bytes else one_process
+    text.console().print(*lines, sep="\n", markup=False)
 
 
 def _of_ranks(plan: "RankPlan") -> list[str]:

@@ -130,9 +130,8 @@ def runs_section(data: ReportData) -> PageSection:
 def _warnings(data: ReportData) -> list[Block]:
     if not data.runs:
         folder = place_of(data.path)
-        command = skerry_command("run", out=folder)
-        words = f"No runs are recorded in {folder}. Record some: {command}"
-        return [note(words, "warning")]
+        words = f"No runs are recorded in {folder}. Record some: "
+        return [note(words + skerry_command("run", out=folder), "warning")]
     left = {status: count for status, count in data.grid.statuses.items() if status != "finished"}
     stopped = [note(words) for words in [describe_stopped(data.runs)] if words]
     if not left:

@@ -85,8 +85,7 @@ def recipe_section(data: ReportData) -> PageSection:
 
 def _single(data: ReportData) -> list[Block]:
     """An experiment and its command; presets, which set other fields, have their own."""
-    blocks, seeds = list[Block](), data.grid.seeds
-    count = seeds[-1] - seeds[0] + 1
+    blocks, count = list[Block](), data.grid.seeds[-1] - data.grid.seeds[0] + 1
     for number, name in enumerate(dict.fromkeys(one.server.name for one in data.experiments)):
         same = [one for one in data.experiments if one.server.name == name]
         # --compare would undo a preset.
