@@ -1,6 +1,7 @@
 """Exceptions and warnings. A message says what is wrong, the rule, what was got, and the fix."""
 
 import math
+import os
 import re
 import shlex
 import warnings
@@ -8,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import cache
+from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
@@ -27,6 +29,21 @@ class SkerryError(Exception):
 
 class ExperimentError(SkerryError):
     """An experiment that cannot be run."""
+
+
+class OtherCommandError(ExperimentError):
+    """A file for another command, with which the message ends."""
+
+    def __init__(self, message: str, name: str, path: str | Path, settings: Iterable[str]):
+        self.given = message, name, path, tuple(settings)
+        super().__init__(self.with_options())
+
+    def with_options(self, **more: object) -> str:
+        """The message, whose command has further options."""
+        message, name, path, settings = self.given
+        return (
+            f"{message} Run it with: {skerry_command(name, Path(path), settings=settings, **more)}"
+        )
 
 
 class NetworkError(SkerryError):
@@ -128,8 +145,23 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def typed(word: object) -> str:
-    """A path or another word as one types it in a shell, quoted where needed."""
-    return shlex.quote(printable(str(word)))
+    """A path or another word as one types it in a POSIX shell, quoted where needed."""
+    text = str(word)
+    if text.isprintable() and "`" not in text:  # `out` would be shown as --out
+        return shlex.quote(text)
+    octal = "".join(f"\\{byte:03o}" for byte in os.fsencode(text))
+    return f"\"$(printf '{octal}')\""
+
+
+def skerry_command(*words: object, settings: Iterable[str] = (), **options: object) -> str:
+    """A command that runs as it is printed: every message that suggests one gets it from here, and
+    ends with it, or with four spaces after it. `settings` are given by --set; words and options
+    that are None are left out, and an option that is True has no value."""
+    given = [f"./{one}" if isinstance(one, Path) and str(one)[0] == "-" else one for one in words]
+    for name, value in [*(("set", one) for one in settings), *options.items()]:
+        if value is not None:
+            given += [f"--{name.replace('_', '-')}", None if value is True else value]
+    return " ".join(["skerry", *(typed(one) for one in given if one is not None)])
 
 
 def short_repr(value: object, length: int = 60) -> str:

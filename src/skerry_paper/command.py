@@ -20,7 +20,7 @@ from skerry.cli.commands.options import (
     handle_ctrl_c,
     save_picture,
 )
-from skerry.errors import RecordsError
+from skerry.errors import RecordsError, skerry_command
 
 if TYPE_CHECKING:  # a command imports nothing heavy until it runs
     from skerry_paper.study import StudyData
@@ -118,7 +118,7 @@ def reproduce(
             profile,
             out=out,
             executor=open_executor(executor, device=device, workers=workers, address=ray_address),
-            command=" ".join(["skerry", *sys.argv[1:]]),
+            command=skerry_command(*sys.argv[1:]),
             device=device,
             settings=settings or [],
             again=again,

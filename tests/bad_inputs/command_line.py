@@ -13,7 +13,7 @@ ROWS = [
         ("new", "vowels"),
         (
             "vowels.toml would be overwritten. Move it, or choose another folder: skerry new "
-            "vowels --out DIR",
+            "vowels --out vowels",
         ),
         {"vowels.toml": b"# mine"},
     ),

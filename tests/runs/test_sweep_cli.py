@@ -177,7 +177,7 @@ def test_what_is_wrong_is_told_in_a_line(grid, arguments, line):
 def test_a_run_of_a_sweep_says_what_to_do(grid):
     outcome = skerry("run", grid())
     assert outcome.code == 2
-    assert outcome.err.endswith(f"Run it with: skerry sweep {grid()}\n")
+    assert outcome.err.endswith(f"Run it with: skerry sweep {grid()} --out runs\n")
 
 
 def cells_of(*arguments):

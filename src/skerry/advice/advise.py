@@ -2,7 +2,6 @@
 
 import json
 import math
-import shlex
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -22,7 +21,7 @@ from skerry.advice.sensitivity import Effect, effects
 from skerry.advice.settings import Entry, budget_of, space_of
 from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
-from skerry.errors import SkerryError, writing
+from skerry.errors import SkerryError, skerry_command, writing
 from skerry.files import replace_file
 from skerry.report.page.sections.advice import FILE
 from skerry.runs.driver import Driver
@@ -123,17 +122,13 @@ class Advice:
         for name in ("primitive", "beta", "sampled", "period", "selection"):
             settings.pop(f"server.{name}", None)
         settings |= {one.partition("=")[0]: one for one in self.settings}
-        words = ["skerry", "run", *file]
-        words += [word for one in settings.values() for word in ("--set", one)]
+        command = partial(skerry_command, "run", *map(Path, file), settings=settings.values())
         preset = self.entry.candidate.preset
         mine = preset or str(self.recommendation["primitive"])
         if self.recommendation["beta"] is not None:
             mine = f"{mine}:{self.recommendation['beta']:g}"
-        compared = [*words, "--compare", f"{mine},none" if mine != "none" else "none,s2s,s2a"]
-        return {
-            "use": shlex.join([*words, *(["--compare", preset] if preset else [])]),
-            "compare": shlex.join(compared),
-        }
+        compared = f"{mine},none" if mine != "none" else "none,s2s,s2a"
+        return {"use": command(compare=preset or None), "compare": command(compare=compared)}
 
     def to_json(self) -> dict[str, Any]:
         """The advice as strict JSON; numbers that are not finite become null."""

@@ -100,7 +100,7 @@ def read_device_results(store: Store, table: RunTable) -> DeviceResults:
                 rows.append(_average(cell, label, scores, table))
     if not rows:
         raise RecordsError(
-            f"no finished run in {store.place} has the scores of single devices. Either an older "
+            f"no finished run in {table.path} has the scores of single devices. Either an older "
             "version recorded the runs, or evaluate.measures lacks devices. Run them again."
         )
     return DeviceResults(table.axes, pd.concat(rows, ignore_index=True))

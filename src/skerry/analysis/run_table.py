@@ -21,7 +21,8 @@ from skerry.analysis.compare import LEVEL, reference_label
 from skerry.analysis.names import LABEL_SOURCE, Fields, Where, cell_fields
 from skerry.config import labels
 from skerry.config.measures import MEASURES, shown
-from skerry.errors import RecordsError, SkerryError, argument, typed, unknown
+from skerry.errors import RecordsError, SkerryError, argument, skerry_command, unknown
+from skerry.files import place_of
 from skerry.records.parts import History
 from skerry.records.store import Run, Store
 
@@ -163,8 +164,8 @@ class RunTable:
         """Return the table, or raise an error if it has no runs."""
         if not self.runs:
             raise RecordsError(
-                f"no runs are recorded in {self.path}. Record some: skerry run --out "
-                f"{typed(self.path)}"
+                f"no runs are recorded in {self.path}. Record some: "
+                f"{skerry_command('run', out=place_of(self.path))}"
             )
         return self
 
@@ -283,6 +284,7 @@ class RunTable:
             statuses=self.statuses,
             stopped=describe_stopped(self.runs),
             unmeasured=sum(finished) - int(np.isfinite(values[finished]).sum()),
+            experiments=tuple(run.experiment for run in self.runs),
         )
 
     def frame(self) -> "pd.DataFrame":
@@ -376,10 +378,11 @@ def _positions(table: RunTable) -> dict[Cell, Positions]:
         by_seed = positions.setdefault(cell, {}).setdefault(table.label_of[run.key], {})
         other = by_seed.setdefault(run.experiment.seed, position)
         if other != position:
+            forget = skerry_command("store", "forget", place_of(table.path), run.key)
             raise SkerryError(
                 f"runs {table.runs[other].key} and {run.key} have the same fields and seed, but "
-                f"{_difference(table.runs[other], run)}. Remove one of them (skerry store forget), "
-                "or record such studies in separate folders."
+                f"{_difference(table.runs[other], run)}. Record such studies in separate folders, "
+                f"or remove one run: {forget}"
             )
     servers = {table.label_of[run.key]: run.experiment.server for run in table.runs}
     free = {label for label, one in servers.items() if one.name or not one.is_there}

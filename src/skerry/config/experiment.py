@@ -30,7 +30,7 @@ from skerry.config.fields import Training as Training
 from skerry.config.section import AtLeastZero, Fault, KeyedIfSet, Named, Takes, default
 from skerry.config.section import Count as Count
 from skerry.config.section import Section as Section
-from skerry.errors import ExperimentError, typed
+from skerry.errors import ExperimentError, OtherCommandError
 from skerry.files import plain_path, refuse_special, written
 from skerry.plugins import registry
 from skerry.plugins.fingerprint import as_text
@@ -144,9 +144,8 @@ class Experiment(Section, ignored_types=(cached_property,)):
         or from the current folder if nothing is there; those of settings from the current folder.
         """
         if "sweep" in (table := toml.read_tables(path)):
-            raise ExperimentError(
-                f"{path} has a [sweep], so it is many runs. Run it with: skerry sweep {typed(path)}"
-            )
+            words = f"{path} has a [sweep], so it is many runs."
+            raise OtherCommandError(words, "sweep", path, settings)
         return cls.parse(table, settings)
 
     def with_settings(self, *settings: str) -> "Experiment":

@@ -108,7 +108,7 @@ def safe_console(**options: Any) -> "Console":
                 else:
                     yield Segment(printable(segment.text, keep="\n"), segment.style)
 
-    return SafeConsole(**options)
+    return SafeConsole(emoji=False, **options)
 
 
 def say(line: str) -> None:

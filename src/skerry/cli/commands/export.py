@@ -8,7 +8,7 @@ import typer
 from skerry.cli.commands import options
 from skerry.cli.commands.options import option
 from skerry.errors import SkerryError, printable, typed, writing
-from skerry.files import exists, replacing
+from skerry.files import exists, place_of, replacing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,7 +20,7 @@ def export_command(
         typer.Argument(
             metavar="RUN",
             help="The start of a run's key in the folder runs, a folder with one run, or DIR#KEY; "
-            "skerry show DIR --json lists keys.",
+            "skerry show lists keys.",
         ),
     ],
     out: Annotated[
@@ -67,13 +67,17 @@ def export_command(
         which = device if island is None else f"{device} of island {island}"
         typer.echo(f"Wrote {len(state)} tensors of run {shown} ({printable(which)}) to {out}.")
         return
+    from skerry.config.toml import setting
     from skerry.models.weights import file_name
+    from skerry.report.words import rerun_command
 
     for row, name in enumerate(models.devices):
         _write(out / file_name(name), models.state_dict(row), {**about, "device": name})
+    start = setting("model.weights", str(out))
+    command = rerun_command([lane.experiment], settings=[start], out=place_of(folder))
     typer.echo(
         f"Wrote the models of {len(models.devices)} devices of run {shown} to {out}. To start "
-        f"from them: --set {typed(f'model.weights={out}')}"
+        f"from them: {command or f'--set {typed(start)}'}"
     )
 
 

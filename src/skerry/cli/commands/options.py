@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.errors import SkerryError, writing
+from skerry.errors import OtherCommandError, SkerryError, writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -154,6 +154,15 @@ def read_experiment(file: Path | None, settings: list[str] | None) -> "Experimen
     if file is None:
         return Experiment.parse({}, settings or ())
     return Experiment.load(file, settings or ())
+
+
+@contextmanager
+def other_command(**more: object) -> Iterator[None]:
+    """Add options to a command that an error suggests for the experiment file."""
+    try:
+        yield
+    except OtherCommandError as error:
+        raise SkerryError(error.with_options(**more)) from None
 
 
 @contextmanager

@@ -61,12 +61,8 @@ def best_cells_table(sweep: Sweep, results: Results, shown: int = SHOWN) -> "Tab
 def _cells(sweep: Sweep, results: Results, points: Iterable[Point]) -> Cells:
     """The final values at these points of the sweep; NaN for runs that did not finish."""
     measure = ranking_measure(sweep, results)
-    values = {
-        lane.experiment.key(): lane.final.get(measure, math.nan)
-        if lane.status == "finished"
-        else math.nan
-        for lane in results
-    }
+    finals = ((one, one.final if one.status == "finished" else {}) for one in results)
+    values = {one.experiment.key(): final.get(measure, math.nan) for one, final in finals}
     fields = tuple(field for field in sweep.fields if field != PRIMITIVE)
     readings: dict[Cell, list[Readings]] = {}
     for point in points:
@@ -102,9 +98,7 @@ def _expected_time(found: "Forecast") -> str:
 
 
 def _print_lines(lines: Iterable[str]) -> None:
-    console = text.console()
-    for line in lines:
-        console.print(line, markup=False)
+    text.console().print(*lines, sep="\n", markup=False)
 
 
 def print_run_plan(plan: "RankPlan", found: "Forecast | None", out: Path) -> None:

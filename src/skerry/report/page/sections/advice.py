@@ -35,12 +35,9 @@ def read_advice(data: ReportData) -> dict[str, Any] | None:
     if not file.is_file():
         return None
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return {**json.loads(file.read_text(encoding="utf-8"))}
+    except (OSError, TypeError, ValueError, RecursionError):
         raise _unreadable(file) from None
-    if not isinstance(found, dict):
-        raise _unreadable(file)
-    return found
 
 
 def advice_section(data: ReportData) -> PageSection | None:
@@ -59,8 +56,8 @@ def advice_section(data: ReportData) -> PageSection | None:
 
 def _unreadable(file: Path) -> RecordsError:
     return RecordsError(
-        f"{file} cannot be read as advice. Delete it, or make it again: skerry advise --out "
-        f"{typed(file.parent)}"
+        f"{file} cannot be read as advice. Make it again with the same command, or delete it: "
+        f"rm {typed(file)}"
     )
 
 

@@ -29,7 +29,7 @@ def winners_section(data: ReportData) -> PageSection | None:
         return None
     compared = data.compared[data.headline]
     shown = [column.measure for column in COLUMNS if column.measure in data.ranked]
-    notes = [note(line) for line in results_notes(compared, data.path.parent)] or [
+    notes = [note(line) for line in results_notes(compared, data.path)] or [
         text("Intervals are 95 % (Student's t over seeds). Tests compare primitives seed by seed.")
     ]
     winners = widget("winners", measures=[data.measures.index(name) for name in shown])

@@ -12,7 +12,8 @@ from skerry.analysis.names import format_value, short_names
 from skerry.analysis.run_table import describe_stopped, format_statuses
 from skerry.config.measures import traits
 from skerry.config.presets import PRESETS
-from skerry.errors import RecordsError, typed
+from skerry.errors import RecordsError, skerry_command
+from skerry.files import place_of
 from skerry.report.page.blocks import Block, PageSection, definitions, note, table, text
 from skerry.report.page.report_data import TUNED, ReportData
 from skerry.report.page.sections.advice import read_advice
@@ -128,9 +129,9 @@ def runs_section(data: ReportData) -> PageSection:
 
 def _warnings(data: ReportData) -> list[Block]:
     if not data.runs:
-        folder = data.path.parent
-        words = f"No runs are recorded in {folder}. Record some: skerry run --out {typed(folder)}"
-        return [note(words, "warning")]
+        folder = place_of(data.path)
+        words = f"No runs are recorded in {folder}. Record some: "
+        return [note(words + skerry_command("run", out=folder), "warning")]
     left = {status: count for status, count in data.grid.statuses.items() if status != "finished"}
     stopped = [note(words) for words in [describe_stopped(data.runs)] if words]
     if not left:

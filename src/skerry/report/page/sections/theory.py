@@ -9,11 +9,13 @@ from typing import Any
 
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryError
+from skerry.files import place_of
 from skerry.network.fleet import Fleet
 from skerry.report.page.blocks import PageSection, note, text, widget
 from skerry.report.page.report_data import ReportData
 from skerry.report.page.sections.advice import read_advice
 from skerry.report.page.sections.fleet import drawable_fleet
+from skerry.report.words import rerun_command
 
 DRAWS = 100  # rounds drawn to estimate p of a random network, to one or two digits
 ALIKE, DIFFERENT = 0.1, 1.0  # zeta of an iid and of a non-iid split in the paper's Figure 1
@@ -37,9 +39,10 @@ def theory_section(data: ReportData) -> PageSection:
     else:
         words += (
             " The constants of the problem are assumed, as in the paper's Figure 1, so only "
-            "comparisons between primitives are meaningful. skerry advise --out measures the "
-            "constants of your problem."
+            "comparisons between primitives are meaningful."
         )
+        measure = rerun_command([run.experiment], "advise", seeds=None, out=place_of(data.path))
+        words += f" Measure the constants of your problem: {measure}" if measure else ""
     limits = note(
         "The bounds cover only the average model, and hold for the worst problem with these "
         "constants. If they disagree with runs of your own problem, trust the runs."

@@ -121,7 +121,7 @@ const SkerryExplorerWords = (() => {
     if (mode === "order") found.push("All constants of the theorems are set to one, so use these numbers for comparisons, not for planning.");
     else found.push("A bound holds for every problem with these constants; a typical run needs fewer rounds.");
     if (x.p === 1 && x.zeta_intra > 0) found.push("At p = 1 all devices of an island hold the same model after mixing. ζ intra can still be positive here, as in the paper's figures.");
-    if (Object.values(start.sources).includes("assumed")) found.push("Assumed values were not measured. skerry theory constants measures them.");
+    if (Object.values(start.sources).includes("assumed")) found.push("Assumed values were not measured.");
     return found;
   }
 
