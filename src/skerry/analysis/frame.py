@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.analysis.names import UNSET, Fields, flat_fields, run_label, short_names
+from skerry.analysis.names import FOLDER, UNSET, Fields, flat_fields, run_label, short_names
 from skerry.errors import printable
 from skerry.records.parts import History, last_values
 from skerry.records.store import Run
@@ -103,10 +103,13 @@ def _experiments(
 
 
 def _fields(run: Run, known: Fields) -> Fields:
-    """All fields of the run's experiment, None if unset, and the versions of a user's own code."""
+    """All fields of the run's experiment, None if unset, the versions of a user's own code, and
+    the folder, where there are several."""
     own = {path: v for path, v in flat_fields(run.experiment).items() if path not in LABELS}
     plain = {path: None if value == UNSET else value for path, value in own.items()}
-    return plain | {path: v for path, v in known.items() if path.endswith(".source")}
+    return plain | {
+        path: v for path, v in known.items() if path.endswith(".source") or path == FOLDER
+    }
 
 
 def _escape_formula(cell: Any) -> Any:

@@ -259,7 +259,7 @@ class Results(Sequence[Lane]):
         return RunTable(
             tuple(replace(lane.run, experiment=lane.experiment) for lane in lanes if lane.run),
             {lane.key: lane.history for lane in lanes},
-            Path("these results"),
+            (Path("these results"),),
         )
 
     def of(self, primitive: str | Callable[..., Any]) -> "Results":
@@ -333,7 +333,7 @@ def results_of(store: Store, keys: Iterable[str]) -> Results:
 
 
 def _lane(run: Run, table: RunTable) -> Lane:
-    history, path = table.histories[run.key], table.path
+    history, [path] = table.histories[run.key], table.paths
     return Lane(
         run.key,
         run.experiment,

@@ -160,7 +160,7 @@ def plot(results: "Results", kind: str | None = None, **options: Any) -> DrawnFi
             options[field] = _names(value)
     where = parse_where(_names(options.pop("where", ())))
     table = results.table()
-    request = FigureRequest(table.path, where=where, width=WIDTHS[width], runs=table, **options)
+    request = FigureRequest(table.paths[0], where=where, width=WIDTHS[width], runs=table, **options)
     with paper():
         return draw_figure(kind, request)
 

@@ -44,6 +44,14 @@ Settings = Annotated[
     ),
 ]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with recorded runs.")]
+Folders = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="DIR",
+        help="Folders with recorded runs; several are compared.",
+        show_default="runs",
+    ),
+]
 
 Device = Annotated[str, option("auto, cpu or cuda.")]
 Precision = Annotated[

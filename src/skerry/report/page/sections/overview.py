@@ -128,7 +128,7 @@ def runs_section(data: ReportData) -> PageSection:
 
 def _warnings(data: ReportData) -> list[Block]:
     if not data.runs:
-        folder = data.path.parent
+        folder = data.folder
         words = f"No runs are recorded in {folder}. Record some: skerry run --out {typed(folder)}"
         return [note(words, "warning")]
     left = {status: count for status, count in data.grid.statuses.items() if status != "finished"}
