@@ -338,9 +338,9 @@ def test_faults_of_several_folders_are_told(tmp_path):
     """A folder without runs is named, and so is a folder in the place of the measure."""
     record(tmp_path / "full", grid(VALUES, VALUES))
     Store.open(tmp_path / "empty").close()
-    with pytest.raises(RecordsError, match="no runs are recorded in .*empty"):
+    with pytest.raises(RecordsError, match=r"no runs are recorded in .*empty"):
         call(tmp_path / "full", tmp_path / "empty")
     with pytest.raises(SkerryError, match="several folders as a list"):
         skerry.results(tmp_path / "full", str(tmp_path / "empty"))
-    with pytest.raises(RecordsError, match="no store at .*missing"):
+    with pytest.raises(RecordsError, match=r"no store at .*missing"):
         call(tmp_path / "full", tmp_path / "missing")

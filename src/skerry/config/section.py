@@ -142,12 +142,11 @@ else:
         """Explains the faults of a section built from Python as those of a file."""
 
         def __call__(cls, *args, **kwargs):
-            fields = {"": list(cls.model_fields)}
             try:
                 made = super().__call__(*args, **kwargs)
             except ValidationError as error:
-                raise ExperimentError(*explain(error, fields, owner=cls.__name__)) from None
-            if faults := made.option_faults("", fields):
+                raise ExperimentError(*explain(error, fields_of(cls), owner=cls.__name__)) from None
+            if faults := made.option_faults("", fields_of(cls)):
                 raise ExperimentError(*faults)
             return made
 
@@ -313,6 +312,14 @@ class Section(BaseModel, metaclass=_Explained):
                 del further[option]
                 copied.__pydantic_fields_set__.discard(option)
         return copied
+
+
+@cache
+def fields_of(section: type[BaseModel]) -> dict[str, list[str]]:
+    """The fields of every section inside this one, and under the empty name its own."""
+    kinds: dict[str, Any] = {n: field.annotation for n, field in section.model_fields.items()}
+    sections = {n: kind for n, kind in kinds.items() if hasattr(kind, "model_fields")}
+    return {"": list(kinds)} | {name: list(kind.model_fields) for name, kind in sections.items()}
 
 
 @cache
