@@ -12,6 +12,7 @@ from skerry.analysis.results import Results
 from skerry.errors import SkerryError
 from skerry.report import notebook
 from skerry.report.figure_kinds import KINDS
+from skerry.runs.executors.here import Here
 from skerry.runs.progress import ProgressGroup
 from skerry.theory import Parameters, best_blend, bound
 
@@ -164,6 +165,16 @@ def test_a_terminal_has_bars(monkeypatch, progress, is_shown):
     monkeypatch.setattr(sys, "stderr", terminal)
     skerry.run(small("rounds=2"), progress=progress)
     assert ("1 of 1 runs" in terminal.written) == is_shown
+    assert ("building the data" in terminal.written) == is_shown
+
+
+def test_a_log_says_at_once_what_is_done(capfd, monkeypatch):
+    """`progress=True` prints its first line before the data are built, also for an advice."""
+    monkeypatch.delattr(Here, "world")
+    for work in (skerry.run, skerry.advise):
+        with pytest.raises(AttributeError):
+            work(small("rounds=1"), progress=True)
+        assert capfd.readouterr().err.startswith("building the ")
 
 
 def test_a_notebook_has_a_bar(monkeypatch):
@@ -181,5 +192,6 @@ def test_a_notebook_has_a_bar(monkeypatch):
     monkeypatch.setattr(notebook, "SHOW_SECONDS", 0.0)
     skerry.run(small("rounds=2"))
     assert "<progress" in drawn[0]
+    assert "building the data" in drawn[0]
     assert "1 of 1 runs" in "".join(drawn)
     assert drawn[-1] == ""  # gone when all is done

@@ -112,7 +112,7 @@ def test_a_run_tells_how_long_it_takes_yet(clock):
     bars.tick(stack, Tick(1, 10, 10))
     clock.now = 101
     bars.tick(stack, Tick(2, 20, 20))
-    last = bars._progress.rows[0][-1]
+    last = bars._progress.rows[1][-1]  # row 0 is of the time before
     assert (last["completed"], last["total"]) == (2, 50)
     assert last["status"] == "round 2 of 50, about 2 min left, 10 device-steps/s"
 
@@ -133,7 +133,7 @@ def test_the_bar_of_a_resumed_run_begins_where_it_was(tmp_path):
         (found,) = store.runs()
     again = RunBars(Rows())
     run(asked, out=tmp_path, device="cpu", progress=again, checkpoint_seconds=0)
-    begun, first, *_ = again._progress.rows[0]
+    begun, first, *_ = again._progress.rows[1]
     assert begun["total"] is None
     assert (first["completed"], first["total"]) == (found.rounds_done, 10)
 

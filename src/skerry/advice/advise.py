@@ -2,8 +2,9 @@
 
 import json
 import math
+import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -251,7 +252,7 @@ def advise(
     dataset: "Dataset | tuple[Any, Any, Any, Any] | None" = None,
     model: Callable[..., Any] | None = None,
     out: str | Path | None = None,
-    progress: AdviceProgress | None = None,
+    progress: AdviceProgress | bool | None = None,
 ) -> Advice:
     """Measure an experiment's own fleet, data and model, and say which primitive to use.
 
@@ -264,7 +265,8 @@ def advise(
     With `budget` (messages), `budget_bytes` or `prices`, K and H are chosen too, and candidates
     are compared at equal cost. `graph`, `dataset` and `model` replace those of the experiment.
     With `out` the pilot's runs are recorded in that folder, and runs that are already recorded
-    there are not repeated.
+    there are not repeated. `progress` is True for a progress bar, or lines where there is no
+    terminal (the default on a terminal), False for none, or your own `AdviceProgress`.
     """
     timer = Timer(60 * minutes)
     question = Question(
@@ -285,14 +287,28 @@ def advise(
     if rounds is not None:
         asked = asked.with_settings(f"rounds={rounds}")
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
-    with Here(device=device, materials=materials) as here, records as folder:
-        progress = progress or AdviceProgress()
-        advice = advise_on(question, asked, here, Path(folder), timer, progress, materials)
+    with (
+        _progress_bar(progress, minutes) as shown,
+        Here(device=device, materials=materials) as here,
+        records as folder,
+    ):
+        advice = advise_on(question, asked, here, Path(folder), timer, shown, materials)
     if out is not None:
         text = json.dumps(advice.to_json(), indent=1, allow_nan=False)
         with writing(file := Path(out) / FILE):
             replace_file(file, f"{text}\n".encode())
     return advice
+
+
+def _progress_bar(
+    progress: AdviceProgress | bool | None, minutes: float
+) -> AbstractContextManager[AdviceProgress]:
+    from skerry.advice.screen import show_advice_progress
+
+    if isinstance(progress, AdviceProgress):
+        return nullcontext(progress)
+    wanted = sys.stderr.isatty() if progress is None else progress
+    return show_advice_progress(minutes) if wanted else nullcontext(AdviceProgress())
 
 
 def advise_on(

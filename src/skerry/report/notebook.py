@@ -196,6 +196,7 @@ class NotebookBar(SweepProgress):
         super().__init__()
         self._shown = 0.0
         self._handle: Any = None
+        self.show()
 
     def show(self) -> None:
         if time.monotonic() - self._shown < SHOW_SECONDS:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skerry.runs.executors.executor import StackJob, Tick
 
 PLAIN_SECONDS = 30.0
+FIRST = "building the data and the fleet"  # shown at once, before the first runs start
 
 
 class CountingProgress(Progress):
@@ -101,6 +102,11 @@ class RunBars(CountingProgress):
     def __init__(self, progress: Any) -> None:
         super().__init__()
         self._progress = progress
+        self._first = progress.add_task(FIRST, total=None, status="")
+
+    def planned(self, experiments: Sequence["Experiment"]) -> None:
+        super().planned(experiments)
+        self._progress.update(self._first, visible=False)
 
     def stack_begun(self, job: "StackJob") -> None:
         # Where a resumed stack starts is known with its first tick: until then there is no share.
@@ -114,7 +120,11 @@ class RunBars(CountingProgress):
 
 
 class RunLines(CountingProgress):
-    """For logs: a line per stack, and a line every half minute."""
+    """For logs: a line at once, one per stack, and one every half minute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        say(FIRST)
 
     def stack_begun(self, job: "StackJob") -> None:
         self._printed_at = time.monotonic()
@@ -172,6 +182,8 @@ class SweepProgress(CountingProgress):
 
     def status_line(self) -> str:
         """`12 of 96 runs, about 40 s left, 310,000 device-steps/s, best so far s2a 93.2`."""
+        if not self.runs:
+            return FIRST
         status = [f"{self.reused + self.done:,} of {self.runs:,} runs", *self.pace()]
         if self.best is not None:
             value, name = self.best
@@ -190,7 +202,7 @@ class SweepBars(SweepProgress):
     def __init__(self, progress: Any, measure: str) -> None:
         super().__init__(measure)
         self._progress = progress
-        self._row = progress.add_task("sweep", total=1.0, status="")
+        self._row = progress.add_task("sweep", total=1.0, status=self.status_line())
         self._rows: dict[StackJob, Any] = {}
 
     def say(self, line: str) -> None:
@@ -219,11 +231,16 @@ class SweepBars(SweepProgress):
 
 
 class SweepLines(SweepProgress):
-    """For logs: a line every half minute."""
+    """For logs: a line at once, one when runs start, and one every half minute."""
 
     def __init__(self, measure: str) -> None:
         super().__init__(measure)
         self._printed_at = time.monotonic()
+        say(self.status_line())
+
+    def planned(self, experiments: Sequence["Experiment"]) -> None:
+        super().planned(experiments)
+        say(self.status_line())
 
     def show(self) -> None:
         if time.monotonic() - self._printed_at > PLAIN_SECONDS:
