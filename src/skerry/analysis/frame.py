@@ -1,6 +1,7 @@
 """Runs as pandas frames, and frames as CSV files that are safe in a spreadsheet."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from skerry.analysis.names import FOLDER, UNSET, Fields, flat_fields, run_label, short_names
 from skerry.errors import printable
+from skerry.plugins import registry
 from skerry.records.parts import History, last_values
 from skerry.records.store import Run
 
@@ -65,6 +67,27 @@ def csv_bytes(frame: "pd.DataFrame") -> bytes:
     for name in frame.select_dtypes(exclude="number"):
         safe[name] = frame[name].map(_escape_formula)
     return safe.rename(columns=_escape_formula).to_csv(index=False).encode()
+
+
+@cache
+def summary_type() -> "type[pd.DataFrame]":
+    """The class of the frame of `results.summary()`. It is created late, because pandas is slow to
+    import."""
+    import pandas as pd
+
+    class Summary(pd.DataFrame):
+        """A frame that shows as many of its measures as fit; pickles and copies are plain."""
+
+        def __repr__(self) -> str:
+            return str(registry.view("text_of_summary")(pd.DataFrame(self)))
+
+        def _repr_html_(self) -> str:
+            return str(registry.view("html_of_summary")(pd.DataFrame(self)))
+
+        def __reduce__(self) -> Any:
+            return pd.DataFrame(self).__reduce__()
+
+    return Summary
 
 
 def _measures(histories: Iterable[History]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 
+from skerry.analysis.frame import summary_type
 from skerry.analysis.names import LABEL_SOURCE, Fields, fields_of_runs, tell_apart
 from skerry.analysis.run_table import STUDY, RunTable
 from skerry.analysis.statistics import estimate
@@ -308,7 +309,8 @@ class Results(Sequence[Lane]):
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
     def summary(self, *measures: str) -> "pd.DataFrame":
-        """A row per label: mean over seeds of the final values, and half of the 95 % interval."""
+        """A row per label: mean over seeds of the final values, and half of the 95 % interval.
+        Without arguments it has all measures, and shows the most important ones, as many as fit."""
         import pandas as pd
 
         known = dict.fromkeys(measure for lane in self for measure in lane.final)
@@ -318,7 +320,8 @@ class Results(Sequence[Lane]):
             for measure in measures or known:
                 found = estimate(lanes.final(measure))
                 row |= {measure: found.mean, f"{measure} ±": found.half_width}
-        return pd.DataFrame.from_dict(rows, orient="index")
+        frame = pd.DataFrame.from_dict(rows, orient="index")
+        return frame if measures or frame.empty else summary_type()(frame)
 
     def to_json(self, histories: bool = True) -> dict[str, Any]:
         return {"lanes": [lane.to_json(histories) for lane in self.lanes]}

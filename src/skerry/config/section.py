@@ -228,6 +228,11 @@ class Section(BaseModel, metaclass=_Explained):
             if name not in fields or value != fields[name].default:
                 yield name, value
 
+    def __dir__(self) -> list[str]:
+        """The fields, and what the section itself defines, for completion: no names of pydantic."""
+        own = [n for n in super().__dir__() if n.startswith("__") or not hasattr(Section, n)]
+        return [*(n for n in own if n[0] != "_" or n[1] == "_"), *self.options]
+
     def faults(self) -> Iterable[Fault]:
         """The broken rules between fields of this section."""
         return ()
