@@ -45,7 +45,8 @@ def test_results_are_a_table_as_on_the_screen(results):
 
 def test_a_summary_shows_what_fits_and_has_everything(results, monkeypatch):
     """Without arguments, the first measures fit on a line, and a sentence names the way to the
-    others, all of which the frame has. It pickles as a plain frame; a changed one is shown whole."""
+    others, all of which the frame has. It pickles as a plain frame; a changed one is shown
+    whole."""
     found = results.summary()
     *rows, told = str(found).splitlines()
     assert rows[0].split()[:3] == ["average_accuracy", "device_accuracy", "own_accuracy"]
