@@ -66,6 +66,19 @@ def test_the_citation_is_of_this_version():
     assert paper["title"] in glossary
     assert paper["url"] in glossary
     assert all(author["family-names"] in glossary for author in paper["authors"])
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    cited = readme.partition("## How to cite")[2]
+    assert f"This is version {citation['version']} " in cited
+    for name, value in (
+        ("version", citation["version"]),
+        ("title", citation["title"]),
+        ("title", paper["title"]),
+        ("url", paper["url"]),
+        ("year", paper["year"]),
+    ):
+        assert f"  {name} = {{{value}}},\n" in cited
+    authors = (f"{one['family-names']}, {one['given-names']}" for one in paper["authors"])
+    assert f"author = {{{' and '.join(authors)}}}" in cited
 
 
 @pytest.mark.parametrize("form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml")))

@@ -109,7 +109,7 @@ _SYNONYMS = {
     "server.optimizer": "aggregator aggregation strategy server_optimizer",
     "server.sampled": "k cohort cohort_size clients_per_round devices_per_round fraction "
     "fraction_fit client_fraction sample_rate participation_rate",
-    "server.period": "h frequency interval sync_every aggregate_every communication_period",
+    "server.period": "h frequency interval aggregate_every communication_period",
     "server.primitive": "algorithm protocol",
     "server.selection": "sampler client_selection device_selection",
     "network.devices": "n clients num_clients n_clients num_devices nodes num_nodes agents workers "
@@ -125,10 +125,10 @@ _SYNONYMS = {
     "rounds": "num_rounds n_rounds t comm_rounds communication_rounds global_rounds iterations",
     "seed": "random_seed random_state",
     "stop": "early_stopping patience",
-    "--seeds": "num_seeds n_seeds repeats repetitions trials",
-    "--compare": "methods method algorithms algorithm primitives primitive strategies strategy",
-    "--out": "output output_dir out_dir folder dir save",
-    "--device": "gpu cuda",
+    "seeds": "num_seeds n_seeds repeats repetitions trials",
+    "compare": "methods method algorithms algorithm primitives primitive strategies strategy",
+    "out": "output output_dir out_dir folder dir save",
+    "device": "gpu cuda",
     "cuda": "gpu",
 }
 """By field, option or name, what other software and papers call it."""
@@ -136,8 +136,9 @@ _SYNONYMS = {
 
 def meant_by(word: str, names: Iterable[str]) -> list[str]:
     """The names, fields in full or by their last part, that go by this word elsewhere."""
-    names = list(names)
-    return [one for path in _ours(word) for one in names if one in (path, path.rpartition(".")[2])]
+    plain = {one: one.lstrip("-") for one in names}
+    ours = [(path, path.rpartition(".")[2]) for path in _ours(word)]
+    return [one for paths in ours for one, name in plain.items() if name in paths]
 
 
 def _ours(word: str) -> list[str]:
