@@ -220,7 +220,7 @@ def progress(wanted: bool | None) -> Iterator[Progress | None]:
         finally:
             progress.end()
     else:
-        with show_sweep_progress("average_accuracy") as bars:
+        with show_sweep_progress("average_accuracy", at_once=True) as bars:
             yield bars
 
 

@@ -120,11 +120,7 @@ class RunBars(CountingProgress):
 
 
 class RunLines(CountingProgress):
-    """For logs: a line at once, one per stack, and one every half minute."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        say(FIRST)
+    """For logs: a line per stack, and a line every half minute."""
 
     def stack_begun(self, job: "StackJob") -> None:
         self._printed_at = time.monotonic()
@@ -231,16 +227,19 @@ class SweepBars(SweepProgress):
 
 
 class SweepLines(SweepProgress):
-    """For logs: a line at once, one when runs start, and one every half minute."""
+    """For logs: a line every half minute; with `at_once` also at the start, and before runs."""
 
-    def __init__(self, measure: str) -> None:
+    def __init__(self, measure: str, at_once: bool = False) -> None:
         super().__init__(measure)
         self._printed_at = time.monotonic()
-        say(self.status_line())
+        self._at_once = at_once
+        if at_once:
+            say(self.status_line())
 
     def planned(self, experiments: Sequence["Experiment"]) -> None:
         super().planned(experiments)
-        say(self.status_line())
+        if self._at_once:
+            say(self.status_line())
 
     def show(self) -> None:
         if time.monotonic() - self._printed_at > PLAIN_SECONDS:
@@ -249,10 +248,11 @@ class SweepLines(SweepProgress):
 
 
 @contextmanager
-def show_sweep_progress(measure: str) -> Iterator[SweepProgress]:
-    """The progress display of `skerry sweep`; `measure` ranks the runs."""
+def show_sweep_progress(measure: str, at_once: bool = False) -> Iterator[SweepProgress]:
+    """The progress display of `skerry sweep`; `measure` ranks the runs. `at_once`: a log begins
+    before anything is built, which the command line leaves to a line with an error."""
     if not sys.stderr.isatty():
-        yield SweepLines(measure)
+        yield SweepLines(measure, at_once)
         return
     with _bars() as progress:
         yield SweepBars(progress, measure)
