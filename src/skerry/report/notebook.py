@@ -16,7 +16,7 @@ from skerry.analysis.names import format_value, parse_where
 from skerry.config.measures import traits
 from skerry.errors import SkerryError, printable, unknown
 from skerry.report.figure_kinds import KINDS, DrawnFigure, FigureRequest, draw_figure
-from skerry.report.screens.progress import SweepProgress, show_sweep_progress
+from skerry.report.screens.progress import SweepProgress, show_progress
 from skerry.report.style import WIDTHS, paper
 from skerry.report.text import PAGE, format_mean, format_measure
 from skerry.report.words import describe_results, describe_runs
@@ -220,7 +220,7 @@ def progress(wanted: bool | None) -> Iterator[Progress | None]:
         finally:
             progress.end()
     else:
-        with show_sweep_progress("average_accuracy", at_once=True) as bars:
+        with show_progress(at_once=True) as bars:
             yield bars
 
 

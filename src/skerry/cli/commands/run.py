@@ -68,7 +68,7 @@ def run_command(
     ] = False,
 ) -> None:
     """Run an experiment: print a table, draw pictures and record the runs."""
-    from skerry.report.screens.progress import show_run_progress
+    from skerry.report.screens.progress import show_progress
 
     experiment = options.read_experiment(file, options.with_precision(settings, precision))
     one_primitive = file is not None or "primitive" in experiment.server.model_fields_set
@@ -89,7 +89,7 @@ def run_command(
     if ranks is not None and not _is_rank(ranks):
         _launch_ranks(ranks, context.obj)
     hint = "The same command continues from the last checkpoint."
-    with options.computing(hint), show_run_progress() as display:
+    with options.computing(hint), show_progress() as display:
         from skerry.runs.run import run as run_experiments
 
         results = run_experiments(
