@@ -33,13 +33,13 @@ def rows_of(*arguments) -> pd.DataFrame:
     return pd.read_csv(StringIO(call(*arguments, "--csv", "-")))
 
 
-def record(folder, runs, code=""):
+def record(folder, runs, code="", material="model"):
     """A store with a run for each (settings, status, accuracies by round); `code` stands for what
     else decides a run, such as a model from Python."""
     with Store.open(folder) as store:
         for settings, status, accuracies in runs:
             experiment = Experiment.parse({}, [f"rounds={len(accuracies) - 1}", *settings])
-            materials = {"model": code} if code else {}
+            materials = {material: code} if code else {}
             key = experiment.key(materials)
             facts = {"materials": materials, "world": experiment.world_key(), "device": "cpu"}
             store.begin({key: experiment}, versions={}, **facts)
@@ -332,6 +332,14 @@ def test_more_seeds_of_the_same_runs_are_one_setting(tmp_path):
     record(other, grid(["s2s"], VALUES), code="edited")
     told = rows_of(more, other)["primitive"]
     assert told.tolist() == ["s2s · b/runs", "s2s · c/runs"]
+
+
+def test_versions_of_a_model_in_two_folders_are_told_apart(tmp_path):
+    """Also where no setting is in both folders: a primitive of one, and another of the other."""
+    for name, primitive in (("older", "s2s"), ("newer", "s2a")):
+        record(tmp_path / name, grid([primitive], VALUES), code=name, material="factory")
+    found = rows_of(tmp_path / "older", tmp_path / "newer")
+    assert found["primitive"].tolist() == ["s2s · older", "s2a · newer"]
 
 
 def test_faults_of_several_folders_are_told(tmp_path):

@@ -2,9 +2,8 @@
 
 import json
 import math
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -268,6 +267,8 @@ def advise(
     there are not repeated. `progress` is True for a progress bar, or lines where there is no
     terminal (the default on a terminal), False for none, or your own `AdviceProgress`.
     """
+    from skerry.advice.screen import show_advice_progress
+
     timer = Timer(60 * minutes)
     question = Question(
         goal=questions.read_goal(goal),
@@ -288,7 +289,9 @@ def advise(
         asked = asked.with_settings(f"rounds={rounds}")
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
     with (
-        _progress_bar(progress, minutes) as shown,
+        nullcontext(progress)
+        if isinstance(progress, AdviceProgress)
+        else show_advice_progress(minutes, progress) as shown,
         Here(device=device, materials=materials) as here,
         records as folder,
     ):
@@ -298,17 +301,6 @@ def advise(
         with writing(file := Path(out) / FILE):
             replace_file(file, f"{text}\n".encode())
     return advice
-
-
-def _progress_bar(
-    progress: AdviceProgress | bool | None, minutes: float
-) -> AbstractContextManager[AdviceProgress]:
-    from skerry.advice.screen import show_advice_progress
-
-    if isinstance(progress, AdviceProgress):
-        return nullcontext(progress)
-    wanted = sys.stderr.isatty() if progress is None else progress
-    return show_advice_progress(minutes) if wanted else nullcontext(AdviceProgress())
 
 
 def advise_on(

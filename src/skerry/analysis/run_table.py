@@ -315,9 +315,9 @@ class RunTable:
 
 
 def join(tables: Sequence[RunTable]) -> RunTable:
-    """One table of the runs of several stores. A run that several of them hold counts once. Where
-    runs of one setting lie in different folders, their labels name the folder: they may be versions
-    of one experiment, and are then not its seeds."""
+    """One table of the runs of several stores. A run that several of them hold counts once. Labels
+    name the folder where runs of one setting lie in several, which may hold versions of one
+    experiment and not its seeds, and where a user's code or data differ between folders."""
     if len(tables) == 1:
         return tables[0]
     homes: dict[str, list[int]] = {}
@@ -326,9 +326,11 @@ def join(tables: Sequence[RunTable]) -> RunTable:
             homes.setdefault(run.key, []).append(number)
     entries = [{run.key: run for run in table.runs} for table in tables]
 
-    def home(key: str) -> int:  # the first folder, where the run is finished if it is anywhere
+    def home(key: str) -> int:  # the first folder where the run is finished, if it is anywhere
         return min(homes[key], key=lambda one: entries[one][key].status != "finished")
 
+    runs = tuple(entries[home(key)][key] for key in homes)
+    versions = names.fields_of_runs(runs)  # with `field.source` where folders differ
     settings: dict[str, Cell] = {
         key: (tables[at].label_of[key], frozenset(tables[at].fields[key].items()))
         for key, (at, *_) in homes.items()
@@ -337,6 +339,7 @@ def join(tables: Sequence[RunTable]) -> RunTable:
     for key, setting in settings.items():
         shared[setting] = shared.get(setting, set(homes[key])).intersection(homes[key])
     told = {label for (label, _), folders in shared.items() if not folders}
+    told |= {label for key, (label, same) in settings.items() if len(versions[key]) > len(same)}
     folder = _short_paths([table.paths[0] for table in tables])
     fields = {}
     for key, (at, *more) in homes.items():
@@ -344,12 +347,8 @@ def join(tables: Sequence[RunTable]) -> RunTable:
         fields[key][FOLDER] = " and ".join(folder[one] for one in (at, *more))
         if settings[key][0] in told:
             fields[key][LABEL_FOLDER] = folder[at]
-    return RunTable(
-        tuple(entries[home(key)][key] for key in homes),
-        _Histories(lambda key: tables[home(key)].histories[key]),
-        tuple(path for table in tables for path in table.paths),
-        fields,
-    )
+    paths = tuple(path for table in tables for path in table.paths)
+    return RunTable(runs, _Histories(lambda key: tables[home(key)].histories[key]), paths, fields)
 
 
 def _short_paths(paths: Sequence[Path]) -> list[str]:
