@@ -136,9 +136,8 @@ _SYNONYMS = {
 
 def meant_by(word: str, names: Iterable[str]) -> list[str]:
     """The names, fields in full or by their last part, that go by this word elsewhere."""
-    plain = {one: one.lstrip("-") for one in names}
-    ours = [(path, path.rpartition(".")[2]) for path in _ours(word)]
-    return [one for paths in ours for one, name in plain.items() if name in paths]
+    names, ours = list(names), [(path, path.rpartition(".")[2]) for path in _ours(word)]
+    return [one for paths in ours for one in names if one.lstrip("-") in paths]
 
 
 def _ours(word: str) -> list[str]:
@@ -158,8 +157,7 @@ def nearest(got: str, names: Iterable[str]) -> list[str]:
 
 
 def did_you_mean(got: str, names: Iterable[str]) -> str:
-    """The end of a sentence: a full stop, or a question with the name that is called so elsewhere
-    or else with the most similar one."""
+    """The end of a sentence: a full stop, or a question with the nearest name."""
     near = nearest(got, names)
     return f"; did you mean '{near[0]}'?" if near else "."
 

@@ -47,9 +47,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with recor
 Folders = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="DIR",
-        help="Folders with recorded runs; several are compared.",
-        show_default="runs",
+        metavar="DIR", help="Folders with recorded runs, compared.", show_default="runs"
     ),
 ]
 
