@@ -42,7 +42,7 @@ ROWS = [
     run(
         "device unknown",
         ["--device", "gpu"],
-        "unknown device 'gpu'; did you mean 'cpu'? Available: auto, cpu, cuda",
+        "unknown device 'gpu'; did you mean 'cuda'? Available: auto, cpu, cuda",
     ),
     run(
         "device of torch",

@@ -239,7 +239,7 @@ def advise(
     dataset: "Dataset | tuple[Any, Any, Any, Any] | None" = None,
     model: Callable[..., Any] | None = None,
     out: str | Path | None = None,
-    progress: AdviceProgress | None = None,
+    progress: AdviceProgress | bool | None = None,
     source: Sequence[str] = (),
 ) -> Advice:
     """Run an experiment's own fleet, data and model, and recommend a setting of the server.
@@ -258,9 +258,13 @@ def advise(
     `budget` limits the cost of a whole run in messages at their `prices`, `budget_uploads` counts
     uploads alone, and `budget_bytes` is in bytes. `graph`, `dataset` and `model` replace those of
     the experiment. With `out` the pilot's runs are recorded in that folder, and runs that are
-    already recorded there are not repeated. `source` has the words of a command line that name the
-    experiment, for the commands that the answer prints.
+    already recorded there are not repeated. `progress` is True for a progress bar, or lines where
+    there is no terminal (the default on a terminal), False for none, or your own `AdviceProgress`.
+    `source` has the words of a command line that name the experiment, for the commands that the
+    answer prints.
     """
+    from skerry.advice.screen import show_advice_progress
+
     timer = Timer(60 * minutes)
     if budget_uploads is not None:
         if budget is not None or prices is not None:
@@ -289,10 +293,15 @@ def advise(
     if rounds is not None:
         asked = asked.with_settings(f"rounds={rounds}")
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
-    with Here(device=device, materials=materials) as here, records as folder:
-        progress = progress or AdviceProgress()
+    with (
+        nullcontext(progress)
+        if isinstance(progress, AdviceProgress)
+        else show_advice_progress(minutes, progress) as shown,
+        Here(device=device, materials=materials) as here,
+        records as folder,
+    ):
         advice = advise_on(
-            question, asked, here, Path(folder), timer, progress, materials, tuple(source)
+            question, asked, here, Path(folder), timer, shown, materials, tuple(source)
         )
     if out is not None:
         text = json.dumps(advice.to_json(), indent=1, allow_nan=False)

@@ -29,10 +29,15 @@ def format_measure(measure: str, value: float, sign: Literal["+", "-"] = "-") ->
 
 def format_estimate(measure: str, found: "Estimate", sign: Literal["+", "-"] = "-") -> str:
     """A mean and half of its 95 % interval, `91.24 ± 0.31`, unless all seeds agree."""
-    if found.count == 0:
-        return NOTHING
+    return format_mean(measure, found.mean if found.count else math.nan, found.half_width, sign)
+
+
+def format_mean(measure: str, mean: float, half: float, sign: Literal["+", "-"] = "-") -> str:
+    """As `format_estimate`, from the numbers; NaN is no mean."""
     style, error_style = _styles(measure)
-    return plus_minus(found.mean, found.half_width or None, sign + style, error_style)
+    return (
+        NOTHING if math.isnan(mean) else plus_minus(mean, half or None, sign + style, error_style)
+    )
 
 
 def plus_minus(

@@ -41,7 +41,7 @@ def export_command(
     Runs without --keep-models are computed again, and must end at the recorded values.
     """
     from skerry.records.store import models_file
-    from skerry.report.screens.progress import show_run_progress
+    from skerry.report.screens.progress import show_progress
     from skerry.runs.export import final_models, find_run
 
     if every and (device != "average" or island is not None):
@@ -57,7 +57,7 @@ def export_command(
     shown = printable(lane.key)
     if not models_file(folder, lane.key).exists():
         typer.echo(f"The models of run {shown} were not kept: computing it again.", err=True)
-    with options.computing(), show_run_progress() as display:
+    with options.computing(), show_progress() as display:
         models = final_models(folder, lane, display)
     about = {"format": "pt", "run": lane.key, "label": lane.label}
     if not every:

@@ -52,6 +52,12 @@ Devices = Annotated[
     option("Number of devices. Short for --set network.devices=N", "N", "the experiment's", min=1),
 ]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with recorded runs.")]
+Folders = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="DIR", help="Folders with recorded runs, compared.", show_default="runs"
+    ),
+]
 
 Device = Annotated[str, option("auto, cpu or cuda.")]
 Precision = Annotated[

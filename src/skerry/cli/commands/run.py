@@ -78,7 +78,7 @@ def run_command(
     ] = False,
 ) -> None:
     """Run an experiment: print a table, draw pictures and record the runs."""
-    from skerry.report.screens.progress import show_run_progress
+    from skerry.report.screens.progress import show_progress
 
     settings = options.with_short_forms(
         settings, rounds=rounds, devices=devices, precision=precision
@@ -110,7 +110,7 @@ def run_command(
         _launch_ranks(ranks, context.obj)
     same = "The same command without --again" if again else "The same command"
     hint = f"{same} continues from the last checkpoint."
-    with options.computing(hint), show_run_progress() as display:
+    with options.computing(hint), show_progress() as display:
         from skerry.runs.run import run as run_experiments
 
         results = run_experiments(

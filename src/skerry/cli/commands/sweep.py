@@ -82,11 +82,11 @@ def sweep_command(
                 print_forecast(expected, out)
             return
 
-        from skerry.report.screens.progress import show_sweep_progress
+        from skerry.report.screens.progress import show_progress
         from skerry.runs.run import run
 
         # Output of plug-ins, and of Ray when a worker dies, must not mix with the results.
-        with redirect_stdout(sys.stderr), show_sweep_progress(asked.tune_by) as display:
+        with redirect_stdout(sys.stderr), show_progress(asked.tune_by) as display:
             results = run(
                 asked,
                 out=out,

@@ -12,6 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from skerry.analysis.run_table import Stores
 from skerry.errors import SkerryError, argument, printable, writing
 from skerry.files import replace_file
 from skerry.report.page.blocks import PageSection, note
@@ -39,11 +40,13 @@ POLICY = (
 )
 
 
-def write_report(path: Path | str, out: Path | str | None = None) -> Path:
-    """Write the report of a store (its folder or its file) and return its path: `report.html` in
-    the folder, unless `out` names another file."""
+def write_report(path: Stores, out: Path | str | None = None) -> Path:
+    """Write the report of a store (its folder or its file), or of a list of them, and return its
+    path: `report.html` in the folder, or in the working directory if there are several folders,
+    unless `out` names another file."""
     data = read_report_data(path)
-    file, text = Path(out) if out is not None else data.path.parent / FILE, page_html(data)
+    usual = Path(FILE) if len(data.grid.paths) > 1 else data.folder / FILE
+    file, text = Path(out) if out is not None else usual, page_html(data)
     with writing(file, f": {argument('out')}"):
         replace_file(file, text.encode())
     return file

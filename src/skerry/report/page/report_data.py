@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from skerry.analysis.cells import Cell, ComparedCells, TunedValue
 from skerry.analysis.compare import reference_label
 from skerry.analysis.results import Lane, Results
-from skerry.analysis.run_table import Group, RunTable, final_value
+from skerry.analysis.run_table import Group, RunTable, Stores, final_value, open_stores
 from skerry.analysis.statistics import CONFIDENCE, carry_stopped, moments
 from skerry.config.experiment import Experiment, Server
 from skerry.config.measures import MEASURES, headline, traits
 from skerry.records.parts import History
-from skerry.records.store import Run, Store
+from skerry.records.store import Run
 from skerry.report.figures.series import break_index
 from skerry.report.page.packing import COARSE, FINE, Array, quantize_halves, quantize_means
 
@@ -101,7 +101,6 @@ class Curves:
 class ReportData:
     """All data of a report: the runs of a store, finished or not, with final values and curves."""
 
-    path: Path  # the file of the store
     grid: RunTable  # the runs in their cells, without histories
     finals: Mapping[str, Array] = field(repr=False)
     """By measure, in the order of the page, the final value of every run; NaN if unfinished."""
@@ -109,6 +108,11 @@ class ReportData:
     """By measure of RATIOS, the mean over all server rounds of every run."""
     curves: Curves = field(repr=False)
     curve_of: Sequence[int] = field(repr=False)  # by group, the number of its curve
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the store, or of the first of several."""
+        return self.grid.paths[0].parent
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -156,14 +160,16 @@ class ReportData:
         for at, run in enumerate(self.runs):
             values = {name: float(found[at]) for name, found in self.finals.items()}
             final = {name: value for name, value in values.items() if np.isfinite(value)}
-            lanes.append(Lane(run.key, run.experiment, run.status, final, {}, run.note, run))
-        return Results(tuple(lanes))
+            end = self.grid.label_of[run.key].removeprefix(run.experiment.server.label)
+            lane = Lane(run.key, run.experiment, run.status, final, {}, run.note, run, apart=end)
+            lanes.append(lane)
+        return Results(tuple(lanes), frozenset(self.finals))
 
 
-def read_report_data(path: Path | str) -> ReportData:
-    """Read the data of a report from a store (its folder or its file)."""
-    with Store.read(path) as store:
-        return _read(RunTable.stream(store))
+def read_report_data(path: Stores) -> ReportData:
+    """Read the data of a report from a store (its folder or its file), or from several."""
+    with open_stores(path) as stores:
+        return _read(RunTable.stream(stores).numbered())
 
 
 def _read(table: RunTable) -> ReportData:
@@ -191,7 +197,6 @@ def _read(table: RunTable) -> ReportData:
     known = [name for name in MEASURES if name in curves.measures]
     measures = [*known, *sorted(set(curves.measures).difference(known))]
     return ReportData(
-        table.path,
         replace(table, histories={}),
         {name: finals[name] for name in measures},
         mean_ratios,

@@ -30,9 +30,9 @@ def headings(goals: Iterable[str], losses: bool) -> dict[str, str]:
 
 
 def read_advice(data: ReportData) -> dict[str, Any] | None:
-    """The content of advice.json; None if there is no such file."""
-    file = data.path.parent / FILE
-    if not file.is_file():
+    """The content of advice.json; None if there is no such file, or if there are several stores."""
+    file = data.folder / FILE
+    if len(data.grid.paths) > 1 or not file.is_file():
         return None
     try:
         return {**json.loads(file.read_text(encoding="utf-8"))}
@@ -41,7 +41,7 @@ def read_advice(data: ReportData) -> dict[str, Any] | None:
 
 
 def advice_section(data: ReportData) -> PageSection | None:
-    file, answer = data.path.parent / FILE, read_advice(data)
+    file, answer = data.folder / FILE, read_advice(data)
     if answer is None:
         return None
     try:

@@ -7,9 +7,9 @@ from typing import Any
 from skerry.analysis.cells import ComparedCells
 from skerry.analysis.device_results import DeviceResults, read_device_results
 from skerry.analysis.names import format_value, short_names
+from skerry.analysis.run_table import open_stores
 from skerry.config.measures import traits
 from skerry.errors import RecordsError
-from skerry.records.store import Store
 from skerry.report.page.blocks import Block, PageSection, bullets, folded, note, table, text, widget
 from skerry.report.page.model import VERDICTS
 from skerry.report.page.report_data import RATIOS, TUNED, ReportData
@@ -29,7 +29,7 @@ def winners_section(data: ReportData) -> PageSection | None:
         return None
     compared = data.compared[data.headline]
     shown = [column.measure for column in COLUMNS if column.measure in data.ranked]
-    notes = [note(line) for line in results_notes(compared, data.path)] or [
+    notes = [note(line) for line in results_notes(compared, data.folder)] or [
         text("Intervals are 95 % (Student's t over seeds). Tests compare primitives seed by seed.")
     ]
     winners = widget("winners", measures=[data.measures.index(name) for name in shown])
@@ -170,9 +170,14 @@ def _thinned(data: ReportData) -> list[Block]:
     shown, recorded = data.curves.thinned
     words = (
         f"{shown} of {recorded:,} rounds are drawn, including server rounds and the rounds before "
-        f"them. The records have all rounds: skerry.load({str(data.path.parent)!r})"
+        f"them. The records have all rounds: skerry.load({_folders(data)!r})"
     )
     return [note(words)]
+
+
+def _folders(data: ReportData) -> str | list[str]:
+    folder, *more = [str(path.parent) for path in data.grid.paths]
+    return [folder, *more] if more else folder
 
 
 def _other_rules(data: ReportData) -> list[Block]:
@@ -185,8 +190,8 @@ def _other_rules(data: ReportData) -> list[Block]:
 def devices_section(data: ReportData) -> PageSection | None:
     """The scores of single devices at the end; None if none were recorded."""
     try:
-        with Store.read(data.path) as store:
-            found = read_device_results(store, data.grid)
+        with open_stores(data.grid.paths) as stores:
+            found = read_device_results(stores, data.grid)
     except RecordsError:
         return None
     shown = [_cell(found, cell) for cell in data.grid.cells[:MOST_CELLS]]

@@ -13,7 +13,6 @@ from skerry.analysis.run_table import describe_stopped, format_statuses
 from skerry.config.measures import traits
 from skerry.config.presets import PRESETS
 from skerry.errors import RecordsError, skerry_command
-from skerry.files import place_of
 from skerry.report.page.blocks import Block, PageSection, definitions, note, table, text
 from skerry.report.page.report_data import TUNED, ReportData
 from skerry.report.page.sections.advice import read_advice
@@ -129,9 +128,8 @@ def runs_section(data: ReportData) -> PageSection:
 
 def _warnings(data: ReportData) -> list[Block]:
     if not data.runs:
-        folder = place_of(data.path)
-        words = f"No runs are recorded in {folder}. Record some: "
-        return [note(words + skerry_command("run", out=folder), "warning")]
+        words = f"No runs are recorded in {data.folder}. Record some: "
+        return [note(words + skerry_command("run", out=data.folder), "warning")]
     left = {status: count for status, count in data.grid.statuses.items() if status != "finished"}
     stopped = [note(words) for words in [describe_stopped(data.runs)] if words]
     if not left:

@@ -34,7 +34,7 @@ def _facts(data: ReportData) -> list[tuple[str, str]]:
         *([("Last run ended", _moment(max(ends)))] if ends else []),
         *_computing(runs),
         ("Device", ", ".join(dict.fromkeys(run.device for run in runs if run.device)) or "-"),
-        ("Records", str(data.path)),
+        ("Records", ", ".join(map(str, data.grid.paths))),
     ]
     for versions, count in Counter(json.dumps(run.versions) for run in runs).most_common(5):
         words = ", ".join(f"{name} {version}" for name, version in json.loads(versions).items())

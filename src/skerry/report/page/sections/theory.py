@@ -9,7 +9,6 @@ from typing import Any
 
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, SkerryError
-from skerry.files import place_of
 from skerry.network.fleet import Fleet
 from skerry.report.page.blocks import PageSection, note, text, widget
 from skerry.report.page.report_data import ReportData
@@ -41,7 +40,7 @@ def theory_section(data: ReportData) -> PageSection:
             " The constants of the problem are assumed, as in the paper's Figure 1, so only "
             "comparisons between primitives are meaningful."
         )
-        measure = rerun_command([run.experiment], "advise", seeds=None, out=place_of(data.path))
+        measure = rerun_command([run.experiment], "advise", seeds=None, out=data.folder)
         words += f" Measure the constants of your problem: {measure}" if measure else ""
     limits = note(
         "The bounds cover only the average model, and hold for the worst problem with these "
