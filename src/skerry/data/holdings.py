@@ -64,6 +64,8 @@ class DeviceHoldings:
     all devices are scored on all test samples."""
     islands: tuple[str, ...] | None = None
     """The island of each device, if the data name it."""
+    classes: tuple[str, ...] = ()
+    """The names of the classes, if their labels were text."""
 
     def __post_init__(self) -> None:
         if len(set(self.devices)) < len(self.devices):

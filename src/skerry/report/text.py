@@ -62,6 +62,19 @@ def plural(count: int, noun: str, several: str = "") -> str:
     return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
 
 
+def seed_words(seeds: Iterable[int]) -> str:
+    """Seeds by their numbers: `seed 0`, `seeds 0 to 4`, `seeds 0, 1, 100 to 104`."""
+    found = sorted(set(seeds))
+    parts: list[list[int]] = []  # consecutive ones together
+    for seed in found:
+        parts += [] if parts and seed == parts[-1][-1] + 1 else [[]]
+        parts[-1].append(seed)
+    words = [f"{a} to {z}" if z > a + 1 else f"{a}, {z}" if z > a else f"{a}"
+             for a, z in ((part[0], part[-1]) for part in parts)]  # fmt: skip
+    more = ", ..." if len(words) > 8 else ""
+    return f"seed{'s' if len(found) != 1 else ''} {', '.join(words[:8])}{more}"
+
+
 def duration(seconds: float) -> str:
     """A duration as text: `40 s`, `12 min`, `2 h 10 min`, `3 days`."""
     minutes = round(seconds / 60)

@@ -21,15 +21,18 @@ from skerry.analysis.run_table import Group, RunTable, final_value
 from skerry.analysis.statistics import CONFIDENCE, carry_stopped, moments
 from skerry.config.experiment import Experiment, Server
 from skerry.config.measures import MEASURES, headline, traits
+from skerry.errors import RecordsError
 from skerry.records.parts import History
 from skerry.records.store import Run, Store
 from skerry.report.figures.series import break_index
+from skerry.report.page.advice_file import Advice, is_at, named_points, read_advice
 from skerry.report.page.packing import COARSE, FINE, Array, quantize_halves, quantize_means
 
 TUNED = "training.stepsize"
 RATIOS = ("disagreement_ratio", "bias_ratio")  # the page has their means over rounds too
 MOST_VALUES = 3_000_000  # means in a page, at two to three bytes each, as compressed text
 MANY_VALUES = 500_000  # with more means than this, they are stored with fewer digits
+GOAL = "goal_"  # the beginning of the name of a goal that is the mean of several measures
 FEWEST_ROUNDS, MOST_ROUNDS = 12, 1_000  # limits of the number of rounds per curve
 
 Ints = NDArray[np.int64]
@@ -109,6 +112,8 @@ class ReportData:
     """By measure of RATIOS, the mean over all server rounds of every run."""
     curves: Curves = field(repr=False)
     curve_of: Sequence[int] = field(repr=False)  # by group, the number of its curve
+    advice: Advice | None = field(default=None, repr=False)
+    """The advice for which the runs were made; None if there is none, or it cannot be read."""
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -129,8 +134,11 @@ class ReportData:
 
     @property
     def headline(self) -> str:
-        """The default measure, as in `skerry.results`; empty if nothing was measured."""
-        return headline(self.ranked or self.measures)
+        """The default measure: that of the advice's goal or, without one, as in `skerry.results`;
+        empty if nothing was measured."""
+        found = self.ranked or self.measures
+        goal = goal_measure(self.advice)
+        return goal if goal in found else headline(found)
 
     @cached_property
     def compared(self) -> dict[str, ComparedCells]:
@@ -145,6 +153,17 @@ class ReportData:
         if TUNED not in self.grid.axes or not self.ranked:
             return {}
         return self.compared[self.headline].cells.tuned_values(TUNED)
+
+    @cached_property
+    def named_groups(self) -> dict[str, int]:
+        """By name, the group of each named point of the advice, as far as they are recorded. Of
+        several groups it is the one with most seeds."""
+        found = {}
+        for name, point in (named_points(self.advice) if self.advice else {}).items():
+            there = [g for g in self.grid.groups if is_at(self.experiment(g), point["fields"])]
+            if there:
+                found[name] = self.grid.groups.index(max(there, key=lambda one: len(one.runs)))
+        return found
 
     def experiment(self, group: Group) -> Experiment:
         """An experiment of the group; the others differ only in the seed."""
@@ -163,10 +182,20 @@ class ReportData:
 def read_report_data(path: Path | str) -> ReportData:
     """Read the data of a report from a store (its folder or its file)."""
     with Store.read(path) as store:
-        return _read(RunTable.stream(store))
+        try:
+            advice = read_advice(store.path.parent)
+        except RecordsError:  # its section says so
+            advice = None
+        return _read(RunTable.stream(store), advice)
 
 
-def _read(table: RunTable) -> ReportData:
+def goal_measure(advice: Advice | None) -> str:
+    """The measure of the advice's goal; empty without an advice."""
+    first, *others = advice["question"]["measures"] if advice else [""]
+    return GOAL + first.rpartition("_")[2] if others else first
+
+
+def _read(table: RunTable, advice: Advice | None = None) -> ReportData:
     # A run without a server is in several groups, but is only one curve.
     groups = [tuple(group.runs.values()) for group in table.groups]
     numbers = {positions: number for number, positions in enumerate(dict.fromkeys(groups))}
@@ -175,7 +204,9 @@ def _read(table: RunTable) -> ReportData:
     finals: dict[str, Array] = defaultdict(lambda: np.full(len(table.runs), np.nan))
     mean_ratios = {name: np.full(len(table.runs), np.nan) for name in RATIOS}
     for positions, number in numbers.items():
-        histories = {place: table.histories[table.runs[place].key] for place in positions}
+        histories = {
+            place: _with_goal(table.histories[table.runs[place].key], advice) for place in positions
+        }
         begun = {place: history for place, history in histories.items() if len(history["round"])}
         finished = {p: begun[p] for p in begun if table.runs[p].status == "finished"}
         for place, history in finished.items():
@@ -188,7 +219,8 @@ def _read(table: RunTable) -> ReportData:
         if shown := list((finished or begun).values()):
             server = table.runs[positions[0]].experiment.server
             curves.add(number, shown, server, carries=bool(finished))
-    known = [name for name in MEASURES if name in curves.measures]
+    asked = [goal_measure(advice), *(advice["question"]["measures"] if advice else ())]
+    known = [name for name in dict.fromkeys([*asked, *MEASURES]) if name in curves.measures]
     measures = [*known, *sorted(set(curves.measures).difference(known))]
     return ReportData(
         table.path,
@@ -197,7 +229,16 @@ def _read(table: RunTable) -> ReportData:
         mean_ratios,
         curves,
         [numbers[positions] for positions in groups],
+        advice,
     )
+
+
+def _with_goal(history: History, advice: Advice | None) -> History:
+    """The history with the goal of the advice as a measure, where it is a mean of several."""
+    goal, wanted = goal_measure(advice), advice["question"]["measures"] if advice else []
+    if not goal.startswith(GOAL) or not history.keys() >= set(wanted):
+        return history
+    return {**history, goal: np.mean([history[name] for name in wanted], axis=0)}
 
 
 def rounds_to_show(rounds: Ints, server: Server, most: int) -> NDArray[np.bool_]:

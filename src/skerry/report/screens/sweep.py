@@ -82,8 +82,8 @@ def print_forecast(found: "Forecast", out: Path) -> None:
     """Print the expected number of runs, memory and time of a sweep."""
     console = text.console()
     lines = [
-        f"{found.cells:,} cells x {found.seeds} seeds: {found.runs:,} runs, {found.recorded:,} of "
-        f"them recorded in {out}."
+        f"{found.cells:,} cells x {text.plural(found.seeds, 'seed')}: {found.runs:,} runs, "
+        f"{found.recorded:,} of them recorded in {out}."
     ]
     if found.runs == found.recorded:
         lines += ["Nothing is left to compute."]

@@ -14,6 +14,9 @@ Skerry.page = (() => {
       ([term, words]) => [make("dt", {}, term), make("dd", { dir: "auto" }, words)])),
     table: (piece) => table(piece.title, piece.header, piece.rows, piece.sides),
     code: codeToCopy,
+    advice: (piece, page) => make("div", {}, ...Skerry.advice(piece).map((inner) => shown(inner, page))),
+    terms: () => make("dl", {}, ...Skerry.dom.allTerms().flatMap(
+      ([term, meaning]) => [make("dt", { dir: "auto" }, term), make("dd", { dir: "auto" }, meaning)])),
     folded: (piece, page) => make("details", {}, make("summary", {}, piece.title),
       ...piece.blocks.map((inner) => shown(inner, page))),
     widget: (piece, page) => {
@@ -63,13 +66,17 @@ Skerry.page = (() => {
     document.getElementById("contents").append(make("ul", {}, ...links));
   }
 
-  /** The answer, and the terms in it, which are open on wide screens only. */
-  function opening({ answer, glossary }) {
+  const FIRST = ["s2s", "s2a", "blend", "K", "H", "cell"];
+
+  /** The answer, and the terms in it, which are open on wide screens unless there is an advice. */
+  function opening({ answer, advised }) {
     const told = document.getElementById("answer"), words = document.getElementById("words");
     told.append(...glossed(answer));
     told.hidden = !answer;
-    words.append(make("dl", {}, ...glossary.flatMap(([term, meaning]) => [make("dt", {}, term), make("dd", {}, meaning)])));
-    words.open = window.innerWidth >= 640;
+    const pairs = FIRST.map((term) => [term, Skerry.dom.meaningOf(term).replace(/^.*?: /, "")]);
+    words.append(make("dl", {}, ...pairs.flatMap(([term, meaning]) => [make("dt", {}, term), make("dd", {}, meaning)])),
+      make("p", {}, "All words of this page: ", make("a", { href: "#terms" }, "Terms"), "."));
+    words.open = window.innerWidth >= 640 && !advised;
     words.hidden = !answer;
   }
 
@@ -84,8 +91,18 @@ Skerry.page = (() => {
       grid.state.measure = Number(value);
       changed();
     })];
-    model.axes.forEach((axis, i) => fields.push(axisControl(page, axis, i)));
-    form.append(controls(...fields));
+    const axes = model.axes.map((axis, i) => axisControl(page, axis, i));
+    const show = (points) => axes.forEach((field) => { field.hidden = points; });
+    if (model.points.length) {
+      const views = [["points", "the points of the advice"], ["cell", "one cell of the search"]];
+      fields.push(select("Shown", views, "points", (value) => {
+        grid.state.points = value === "points";
+        show(grid.state.points);
+        changed();
+      }));
+    }
+    show(grid.state.points);
+    form.append(controls(...fields, ...axes));
     form.hidden = false;
   }
 
@@ -169,7 +186,7 @@ Skerry.page = (() => {
     shade();
     const main = document.getElementById("main");
     const data = Skerry.data.json("data"), { sections, model } = data;
-    Skerry.dom.explain(data.glossary);
+    Skerry.dom.explain(data.terms, model);
     opening(data);
     const page = { model, grid: model && Skerry.grid(model) };
     contents(sections);

@@ -6,6 +6,7 @@ section says why.
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from skerry.config.experiment import Experiment
 from skerry.errors import SkerryError
 from skerry.plugins import registry
-from skerry.records.store import Run
+from skerry.records.store import Run, Store
 from skerry.report import rebuild
 from skerry.report.figures.islands import TARGET_NAMES, device_positions
 from skerry.report.page.blocks import PageSection, note, text, widget
@@ -41,7 +42,7 @@ def network_section(data: ReportData) -> PageSection:
 
     def show(run: Run) -> dict[str, Any]:
         fleet = drawable_fleet(run)
-        drawing = _drawing(run, fleet)
+        drawing = _drawing(run, fleet, _names(data, run, fleet.labels))
         fleets.append(fleet)
         return drawing
 
@@ -73,7 +74,7 @@ def labels_section(data: ReportData) -> PageSection:
         lambda run: (
             run.experiment.data, run.experiment.network.sizes, run.materials.get("dataset")
         ),
-        _split,
+        partial(_split, data),
     )  # fmt: skip
     kinds = {one["kind"] for one in splits} or {"class"}
     kind = kinds.pop() if len(kinds) == 1 else "kind of sample"
@@ -116,7 +117,18 @@ def _show_each(
     return shown, of_cell, list(why)
 
 
-def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:
+def _names(data: ReportData, run: Run, labels: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names of all devices and of their islands: as recorded with the scores of devices, else
+    these labels and the numbers of the islands."""
+    with Store.read(data.path) as store:
+        recorded = store.devices(run.key)
+    sizes = run.experiment.network.sizes
+    if recorded and len(recorded["device"]) == sum(sizes):
+        return [*map(str, recorded["device"])], [*map(str, recorded["island"])]
+    return [*labels], [str(c) for c, size in enumerate(sizes) for _ in range(size)]
+
+
+def _drawing(run: Run, fleet: "Fleet", names: tuple[list[str], list[str]]) -> dict[str, Any]:
     links = fleet.edges(0)
     shown = links
     if len(links) > MOST_LINKS:
@@ -126,7 +138,8 @@ def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:
         "devices": fleet.devices,
         "places": np.round(device_positions(fleet), 3).tolist(),
         "island": fleet.island_of.tolist(),
-        "labels": list(fleet.labels) if run.experiment.network.is_file else None,
+        "labels": names[0],
+        "islands": names[1],
         "links": shown.ravel().tolist(),
         "linksInAll": len(links),
         "fixed": bool(fleet.fixed),
@@ -196,7 +209,7 @@ def _most_sampled(data: ReportData) -> int:
     return max((server.sampled for server in servers if server.is_there), default=0)
 
 
-def _split(run: Run) -> dict[str, Any]:
+def _split(report: ReportData, run: Run) -> dict[str, Any]:
     data, sizes = run.experiment.data, run.experiment.network.sizes
     for kind, name in data.functions.items():
         _check_built_in(kind, name)
@@ -204,12 +217,18 @@ def _split(run: Run) -> dict[str, Any]:
     counts = rebuild.rebuild_partition(run, dataset).label_counts
     starts = np.cumsum((0, *sizes[:-1]))
     by_device = counts.size <= MOST_COUNTS
+    devices, islands = _names(report, run, [*map(str, range(sum(sizes)))])
+    classes = dataset.holdings.classes if dataset.holdings else ()
     return {
-        "name": f"{data.dataset}: {describe_split(data)}, {plural(len(sizes), 'island')}",
+        "name": f"{data.path or data.dataset}: {describe_split(data)}, "
+        f"{plural(len(sizes), 'island')}",
         "kind": TARGET_NAMES[dataset.targets],
         "by": "device" if by_device else "island",
         "counts": (counts if by_device else np.add.reduceat(counts, starts)).tolist(),
         "island": np.repeat(np.arange(len(sizes)), sizes if by_device else 1).tolist(),
+        "islands": islands,
+        "rows": devices if by_device else [islands[start] for start in starts],
+        "classes": [*classes] or [*map(str, range(counts.shape[1]))],
     }
 
 

@@ -1,0 +1,93 @@
+"""Read the advice that `skerry advise --out` wrote beside its runs (advice.json)."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from skerry.config.experiment import Experiment
+from skerry.config.labels import BLEND
+from skerry.errors import RecordsError, typed
+
+FILE = "advice.json"
+VERSION = 2
+POINT = {"label": "", "fields": {}, "cost": 0.0, "score": {"mean": 0.0, "count": 0}}
+EXAMPLE = {
+    "version": VERSION,
+    "question": {
+        "goal_text": "", "measures": [""], "lower_is_better": False, "unit": "", "tolerance": 0.0,
+        "cost_unit": "", "prices": {}, "varied": {}, "fixed": {}, "ends": [""], "not_tried": [""],
+    },
+    "headline": "", "summary": [""], "recommended": "", "recommendation": {},
+    "points": {"best": POINT, "cheapest": POINT}, "curve": [POINT],
+    "searched": [{"label": "", "cost": 0.0, "score": 0.0}], "statements": [{"text": ""}],
+    "sensitivity": [{"condition": "", "answer": "", "changes": False, "basis": ""}],
+    "pilot": {"seeds": [0], "fresh_seeds": [0], "rounds": 0, "runs": 0, "diverged": 0},
+    "commands": {}, "notes": [""],
+}  # fmt: skip
+"""What the page relies on: every advice has these fields, with values of these types."""
+
+Advice = dict[str, Any]
+
+
+def read_advice(folder: Path) -> Advice | None:
+    """The advice in a folder; None if there is none."""
+    file = folder / FILE
+    if not file.is_file():
+        return None
+    again = f"Delete it, or make it again: skerry advise EXPERIMENT --out {typed(folder)}"
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        found = None
+    if isinstance(found, dict) and found.get("summary") and found.get("version") != VERSION:
+        raise RecordsError(
+            f"{file} was written by another version of skerry advise (this report reads version "
+            f"{VERSION}). {again}"
+        )
+    if not isinstance(found, dict) or not _is_like(EXAMPLE, found):
+        raise RecordsError(f"{file} cannot be read as advice. {again}")
+    return found
+
+
+def _is_like(example: Any, value: Any) -> bool:
+    """Whether a value has the fields of the example, with values of the same types."""
+    if isinstance(example, dict):
+        return isinstance(value, dict) and all(
+            name in value and _is_like(one, value[name]) for name, one in example.items()
+        )
+    if isinstance(example, list):
+        return isinstance(value, list) and all(_is_like(example[0], one) for one in value)
+    return isinstance(value, (int, float) if isinstance(example, float) else type(example))
+
+
+def named_points(advice: Advice) -> dict[str, Any]:
+    """The best, the cheapest and the point without a server by what they are called, the
+    recommended one first. A setting that is several of them has one name."""
+    order = sorted(("best", "cheapest", "none"), key=lambda one: one != advice["recommended"])
+    roles: dict[str, list[str]] = {}
+    for role in order:
+        if point := advice["points"].get(role):
+            roles.setdefault(point["label"], []).append(role)
+    best = "best within the budget" if advice["question"].get("budget") is not None else "best"
+    alone = {"best": best, "cheapest": "cheapest that is level", "none": "no server"}
+    found = {}
+    for ours in roles.values():
+        name = alone[ours[0]] if len(ours) == 1 else "best and cheapest that is level"
+        if "none" in ours and len(ours) > 1:
+            name = f"no server, which is {'best' if 'best' in ours else 'level'}"
+        found[name] = advice["points"][ours[0]]
+    return found
+
+
+def is_at(experiment: Experiment, fields: Advice) -> bool:
+    """Whether an experiment has the setting of a point; a preset decides its own fields."""
+    server, own = experiment.server, Advice(stepsize=experiment.training.stepsize)
+    if "preset" in fields:
+        own["preset"] = server.name
+    else:
+        names = (
+            ("primitive", "sampled", "period", "selection") if server.is_there else ("primitive",)
+        )
+        own |= {name: getattr(server, name) for name in names}
+        own |= {"beta": server.beta} if server.primitive == BLEND else {}
+    return all(fields.get(name) in (None, value) for name, value in own.items())
