@@ -145,5 +145,6 @@ def write_advice(
         "notes": ["the data have no common test samples"],
         **changes,
     }  # fmt: skip
-    (folder / "advice.json").write_text(json.dumps(found, indent=1, allow_nan=False))
-    return found
+    text = json.dumps(found, indent=1).replace(": NaN", ": null")  # as skerry advise writes it
+    (folder / "advice.json").write_text(text)
+    return dict(json.loads(text))

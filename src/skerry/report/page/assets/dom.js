@@ -41,13 +41,17 @@ Skerry.dom = (() => {
   const keyOf = (name) => (name.length > 1 ? name.toLowerCase().replace(/_/g, " ") : name);
 
   /** Learn the terms of the glossary, and those of the measures and fields of these runs. */
-  function explain(glossary, model) {
+  function explain(glossary, model, asked) {
     const terms = glossary.filter(({ term }) => term), byName = new Map(terms.map((one) => [one.term, one]));
     for (const { measure, meaning } of glossary) {
       const shown = model?.measures.find(({ name }) => name === measure), known = byName.get(measure);
       if (!shown) continue;
       if (known) Object.assign(known, { also: [...known.also, shown.title], meaning: `${known.meaning} ${meaning}` });
       else terms.push({ term: shown.title, also: [measure], meaning });
+    }
+    if (asked) {
+      const parts = asked.measures.map((name) => model.measures.find((one) => one.name === name)?.title ?? name);
+      terms.push({ term: asked.goal_text, also: [], meaning: `The goal of the advice${parts.length > 1 ? ": the mean of" : ","} ${parts.join(" and ")}.` });
     }
     for (const { short, meaning } of model?.axes ?? []) if (meaning) terms.push({ term: short, also: [], meaning });
     for (const { term, also, meaning } of terms) {

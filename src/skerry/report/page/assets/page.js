@@ -186,7 +186,7 @@ Skerry.page = (() => {
     shade();
     const main = document.getElementById("main");
     const data = Skerry.data.json("data"), { sections, model } = data;
-    Skerry.dom.explain(data.terms, model);
+    Skerry.dom.explain(data.terms, model, data.advised);
     opening(data);
     const page = { model, grid: model && Skerry.grid(model) };
     contents(sections);

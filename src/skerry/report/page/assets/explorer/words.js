@@ -54,7 +54,7 @@ const SkerryExplorerWords = (() => {
     const numbers = `(${number(messages.low)} against ${number(messages.high)})`;
     const same = each("s2s") === each("s2a");
     const price = `a server round costs ${each("s2s")} ${unit} with ${same ? "both" : `S2S and ${each("s2a")} with S2A`}`;
-    if (same) return `so it is with ${unit} ${numbers}, because ${price}`;
+    if (same) return `the same holds for ${unit} ${numbers}, because ${price}`;
     if (messages.fewer === "s2a") {
       const also = rounds.fewer === "s2a" && !rounds.equal ? "it also needs" : "S2A needs";
       return `${also} fewer ${unit} ${numbers}, although ${price}`;

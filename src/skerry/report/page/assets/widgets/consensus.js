@@ -22,7 +22,7 @@ Skerry.widgets.consensus = (root, data, page) => {
       for (const { look, group } of chosen) {
         const curve = await grid.curve(measure, group);
         if (!curve) continue;
-        const told = Skerry.plots.brief(`${grid.labelled(group)}, ${words}`);
+        const told = Skerry.plots.brief(`${grid.labelled(group)}, ${words}`, 48);
         traces.push({
           type: "scatter", mode: "lines", name: told, x: curve.rounds, y: curve.mean, hole: curve.hole,
           line: { color: look.light, dash, width: 2 }, hoverinfo: "text",
