@@ -24,7 +24,8 @@ EXAMPLE = {
     "pilot": {"seeds": [0], "fresh_seeds": [0], "rounds": 0, "runs": 0, "diverged": 0},
     "commands": {}, "notes": [""],
 }  # fmt: skip
-"""What the page relies on: every advice has these fields, with values of these types."""
+"""What the page relies on: every advice has these fields, with values of these types. A number with
+a point may be null, where it is not finite."""
 
 Advice = dict[str, Any]
 
@@ -57,7 +58,9 @@ def _is_like(example: Any, value: Any) -> bool:
         )
     if isinstance(example, list):
         return isinstance(value, list) and all(_is_like(example[0], one) for one in value)
-    return isinstance(value, (int, float) if isinstance(example, float) else type(example))
+    if isinstance(example, float) and value is None:
+        return True
+    return isinstance(value, type(example) if isinstance(example, str | bool) else int | float)
 
 
 def named_points(advice: Advice) -> dict[str, Any]:

@@ -8,7 +8,7 @@ Skerry.advice = ({ advice, named, seeds: [seeds, fresh] }) => {
     broadcast: "a message from the server to all devices at once", d2d: "a message between devices",
   };
   const style = asked.unit ? "percent" : "number";
-  const title = `${asked.goal_text}${asked.unit ? " (%)" : ""}${asked.lower_is_better ? ", lower is better" : ""}`;
+  const title = `${asked.goal_text}${asked.unit ? " (%)" : ""}${asked.lower_is_better ? " (lower is better)" : ""}`;
   const recommended = points[advice.recommended]?.label;
   const marked = named.map(([name, label]) => ({ name, label, words: label === recommended ? `${name} (recommended)` : name }));
 

@@ -34,7 +34,7 @@ Skerry.dom = (() => {
   const allTerms = () => listed.sort(([a], [b]) => a.localeCompare(b, "en"));
 
   function plain(text) {
-    return String(text).replace(/\s*\([^)]*\)/g, "").replace(/,? lower is better$/, "").replace(/\s+/g, " ").trim();
+    return String(text).replace(/\s*\([^)]*\)/g, "").replace(/\s+/g, " ").trim();
   }
 
   /** A symbol of one letter keeps its case: K is not k. */
