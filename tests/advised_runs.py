@@ -35,6 +35,25 @@ def label(one: Experiment) -> str:
     )
 
 
+def named_points(advice: dict[str, Any]) -> dict[str, Any]:
+    """The best, the cheapest and the point without a server by what they are called, the
+    recommended one first. A setting that is several of them has one name."""
+    order = sorted(("best", "cheapest", "none"), key=lambda one: one != advice["recommended"])
+    roles: dict[str, list[str]] = {}
+    for role in order:
+        if point := advice["points"].get(role):
+            roles.setdefault(point["label"], []).append(role)
+    best = "best within the budget" if advice["question"].get("budget") is not None else "best"
+    alone = {"best": best, "cheapest": "cheapest that is level", "none": "no server"}
+    found = {}
+    for ours in roles.values():
+        name = alone[ours[0]] if len(ours) == 1 else "best and cheapest that is level"
+        if "none" in ours and len(ours) > 1:
+            name = f"no server, which is {'best' if 'best' in ours else 'level'}"
+        found[name] = advice["points"][ours[0]]
+    return found
+
+
 def write_advice(
     folder: Path,
     fresh: list[int],

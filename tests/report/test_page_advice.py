@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import skerry
-from advised_runs import write_advice
+from advised_runs import named_points, write_advice
 from browser import opened
 from conftest import small
-from skerry.report.page.advice_file import FILE, named_points
+from skerry.report.page.advice_file import FILE
 from skerry.report.page.build import page_html, write_report
 from skerry.report.page.report_data import read_report_data
 from skerry.report.page.sections.advice import advice_section
+from skerry.report.page.sections.fleet import labels_section, network_section
 from skerry.report.page.sections.overview import answer_sentence, start_cell
 from skerry.report.text import seed_words
 from skerry.theory.constants import measure_constants
@@ -238,6 +239,11 @@ def test_names_are_kept_wherever_there_are_some(browser, tmp_path, monkeypatch):
              "training.batch=4", "server.sampled=2"]
     )  # fmt: skip
     skerry.run(told, compare=["s2s", "s2a"], out="runs")
+    quick = told.with_settings("evaluate.measures=average")  # without the scores of devices
+    skerry.run(quick, out="quick")
+    for make in (network_section, labels_section):
+        drawn = json.dumps(make(read_report_data("quick")).blocks, ensure_ascii=False)
+        assert all(name in drawn for name in ("Skagen", "Nysted", "north <b>", "bay"))
     with opened(browser, write_report("runs")) as page:
         hover = page.traces("network")[1]["hovertext"]
         assert hover[0].startswith("device Skagen<br>island north &lt;b&gt;")
@@ -266,7 +272,7 @@ def test_names_are_kept_wherever_there_are_some(browser, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("seeds", "words"),
     [([0], "seed 0"), ([4, 3, 2, 1, 0], "seeds 0 to 4"), ([1, 0], "seeds 0, 1"),
-     ([0, 1, 100, 101, 102, 7], "seeds 0, 1, 7, 100 to 102"), (range(0, 60, 3),
+     ([0, 1, 100, 101, 102, 7], "seeds 0, 1, 7, 100, 101, 102"), (range(0, 60, 3),
      "seeds 0, 3, 6, 9, 12, 15, 18, 21, ...")],
 )  # fmt: skip
 def test_one_seed_is_not_read_as_a_number_of_seeds(seeds, words):
@@ -313,7 +319,14 @@ def test_an_advice_that_cannot_be_read_is_told(folder, content, words):
 
 
 @pytest.mark.parametrize(
-    "place", [("headline",), ("question", "measures"), ("points", "best", "score"), ("curve",)]
+    "place",
+    [
+        ("headline",),
+        ("question", "measures"),
+        ("points", "best", "score"),
+        ("points", "none"),
+        ("curve",),
+    ],
 )
 def test_an_advice_without_a_field_is_told(folder, place):
     """Whatever is missing or of another type: the page says so, and is complete otherwise."""

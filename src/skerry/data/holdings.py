@@ -92,6 +92,11 @@ class DeviceHoldings:
                 total.update(array.astype("<i8").tobytes())
         return total.hexdigest()
 
+    def islands_of(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The islands of the devices with these names; empty if the data name no islands."""
+        island_of = dict(zip(self.devices, self.islands or (), strict=False))
+        return tuple(island_of[name] for name in names) if island_of else ()
+
     def find(self, names: Sequence[str]) -> Ints:
         """The indices of the devices with these names, which must be all devices of the data."""
         index = {name: number for number, name in enumerate(self.devices)}

@@ -63,16 +63,12 @@ def plural(count: int, noun: str, several: str = "") -> str:
 
 
 def seed_words(seeds: Iterable[int]) -> str:
-    """Seeds by their numbers: `seed 0`, `seeds 0 to 4`, `seeds 0, 1, 100 to 104`."""
+    """Seeds by their numbers: `seed 0`, `seeds 0 to 4`, `seeds 0, 1, 7`."""
     found = sorted(set(seeds))
-    parts: list[list[int]] = []  # consecutive ones together
-    for seed in found:
-        parts += [] if parts and seed == parts[-1][-1] + 1 else [[]]
-        parts[-1].append(seed)
-    words = [f"{a} to {z}" if z > a + 1 else f"{a}, {z}" if z > a else f"{a}"
-             for a, z in ((part[0], part[-1]) for part in parts)]  # fmt: skip
-    more = ", ..." if len(words) > 8 else ""
-    return f"seed{'s' if len(found) != 1 else ''} {', '.join(words[:8])}{more}"
+    words = ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
+    if len(found) > 2 and found[-1] - found[0] == len(found) - 1:
+        words = f"{found[0]} to {found[-1]}"
+    return f"seed{'' if len(found) == 1 else 's'} {words}"
 
 
 def duration(seconds: float) -> str:

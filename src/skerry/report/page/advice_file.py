@@ -45,9 +45,11 @@ def read_advice(folder: Path) -> Advice | None:
             f"{file} was written by another version of skerry advise (this report reads version "
             f"{VERSION}). {again}"
         )
-    if not isinstance(found, dict) or not _is_like(EXAMPLE, found):
+    # Without a server nothing may have been confirmed, but the goal has a measure.
+    is_advice = _is_like(EXAMPLE, found) and _is_like(POINT, found["points"].get("none") or POINT)
+    if not is_advice or not found["question"]["measures"]:
         raise RecordsError(f"{file} cannot be read as advice. {again}")
-    return found
+    return Advice(found)
 
 
 def _is_like(example: Any, value: Any) -> bool:
@@ -61,25 +63,6 @@ def _is_like(example: Any, value: Any) -> bool:
     if isinstance(example, float) and value is None:
         return True
     return isinstance(value, type(example) if isinstance(example, str | bool) else int | float)
-
-
-def named_points(advice: Advice) -> dict[str, Any]:
-    """The best, the cheapest and the point without a server by what they are called, the
-    recommended one first. A setting that is several of them has one name."""
-    order = sorted(("best", "cheapest", "none"), key=lambda one: one != advice["recommended"])
-    roles: dict[str, list[str]] = {}
-    for role in order:
-        if point := advice["points"].get(role):
-            roles.setdefault(point["label"], []).append(role)
-    best = "best within the budget" if advice["question"].get("budget") is not None else "best"
-    alone = {"best": best, "cheapest": "cheapest that is level", "none": "no server"}
-    found = {}
-    for ours in roles.values():
-        name = alone[ours[0]] if len(ours) == 1 else "best and cheapest that is level"
-        if "none" in ours and len(ours) > 1:
-            name = f"no server, which is {'best' if 'best' in ours else 'level'}"
-        found[name] = advice["points"][ours[0]]
-    return found
 
 
 def is_at(experiment: Experiment, fields: Advice) -> bool:

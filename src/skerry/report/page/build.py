@@ -60,7 +60,7 @@ def page_html(data: ReportData) -> str:
         "model": page_model(data, overview.start_cell(data)) if data.runs else None,
         "answer": overview.answer_sentence(data),
         "terms": json.loads(_asset("terms.json")),
-        "advised": data.advice["question"] if data.advice else None,
+        "advice": data.advice,
     }
     parts = [_data("data", "application/json", json_text(_printable(content)))]
     if data.runs:

@@ -42,7 +42,7 @@ def page_model(data: ReportData, start: int = 0) -> dict[str, Any]:
         "headline": data.measures.index(data.headline) if data.headline else 0,
         "axes": axes,
         "tuned": grid.axes.index(TUNED) if TUNED in grid.axes else -1,
-        "points": [{"name": name, "group": at} for name, at in data.named_groups.items()],
+        "points": [{"label": label, "group": at} for label, at in data.named_groups.items()],
         "others": [*map(shades, OTHERS)],
         "cells": [
             [axis["values"].index(value) for axis, value in zip(axes, cell, strict=True)]

@@ -25,7 +25,7 @@ from skerry.errors import RecordsError
 from skerry.records.parts import History
 from skerry.records.store import Run, Store
 from skerry.report.figures.series import break_index
-from skerry.report.page.advice_file import Advice, is_at, named_points, read_advice
+from skerry.report.page.advice_file import Advice, is_at, read_advice
 from skerry.report.page.packing import COARSE, FINE, Array, quantize_halves, quantize_means
 
 TUNED = "training.stepsize"
@@ -156,13 +156,17 @@ class ReportData:
 
     @cached_property
     def named_groups(self) -> dict[str, int]:
-        """By name, the group of each named point of the advice, as far as they are recorded. Of
-        several groups it is the one with most seeds."""
-        found = {}
-        for name, point in (named_points(self.advice) if self.advice else {}).items():
-            there = [g for g in self.grid.groups if is_at(self.experiment(g), point["fields"])]
-            if there:
-                found[name] = self.grid.groups.index(max(there, key=lambda one: len(one.runs)))
+        """By label, the groups of the advice's best, cheapest and serverless points, the
+        recommended one first. Of several groups it is the one with most seeds."""
+        found: dict[str, int] = {}
+        advice = self.advice or {"points": {}, "recommended": ""}
+        for role in (advice["recommended"], "best", "cheapest", "none"):
+            if point := advice["points"].get(role):
+                fits = [is_at(self.experiment(one), point["fields"]) for one in self.grid.groups]
+                seeds = [
+                    fit * len(one.runs) for fit, one in zip(fits, self.grid.groups, strict=True)
+                ]
+                found |= {point["label"]: seeds.index(max(seeds))} if any(seeds) else {}
         return found
 
     def experiment(self, group: Group) -> Experiment:

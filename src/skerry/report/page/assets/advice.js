@@ -1,6 +1,6 @@
 /** The advice of `skerry advise` as blocks of the page (see blocks.py): the picture of score against cost, the
  * question, the points in numbers, what would change the answer, and the commands. */
-Skerry.advice = ({ advice, named, seeds: [seeds, fresh] }) => {
+Skerry.advice = (advice, names) => {
   const { number, plusMinus } = Skerry.numbers;
   const { question: asked, points, pilot } = advice;
   const LINKS = {
@@ -10,7 +10,7 @@ Skerry.advice = ({ advice, named, seeds: [seeds, fresh] }) => {
   const style = asked.unit ? "percent" : "number";
   const title = `${asked.goal_text}${asked.unit ? " (%)" : ""}${asked.lower_is_better ? " (lower is better)" : ""}`;
   const recommended = points[advice.recommended]?.label;
-  const marked = named.map(([name, label]) => ({ name, label, words: label === recommended ? `${name} (recommended)` : name }));
+  const marked = [...names].map(([label, name]) => ({ name, label, words: label === recommended ? `${name} (recommended)` : name }));
 
   const sentence = (words) => `${words.replace(/\.$/, "")}.`;
   const text = (words) => ({ kind: "text", words });
@@ -41,6 +41,7 @@ Skerry.advice = ({ advice, named, seeds: [seeds, fresh] }) => {
       ["point", "setting", title, "best minus this", `cost (${asked.cost_unit})`, "rounds", "seeds"], rows, "llrrrrr");
   }
 
+  const [seeds, fresh] = [pilot.seeds, pilot.fresh_seeds].map(Skerry.numbers.seedWords);
   const prices = Object.entries(asked.prices).filter(([, price]) => price !== null).map(([link, price]) => `${LINKS[link] ?? link} costs ${price}`);
   const runs = (count, noun) => `${number("count", count)} ${noun}${count === 1 ? "" : "s"}`;
   const question = [
@@ -58,7 +59,7 @@ Skerry.advice = ({ advice, named, seeds: [seeds, fresh] }) => {
   const rest = advice.summary.filter((line) => line !== advice.headline);
   const titles = { use: "To use the recommendation:", compare: "To compare it with others:" };
   return [
-    { kind: "widget", widget: "advice", data: { ...advice, points: marked, best: points.best.label, title } },
+    { kind: "widget", widget: "advice", data: { ...advice, points: marked, confirmed: Object.values(points).filter(Boolean), best: points.best.label, title } },
     facts([["Ends of ranges", asked.ends.join("; ")], ["Not tried", asked.not_tried.join("; ")]]),
     ...(rest.length ? [{ kind: "bullets", lines: rest }] : []),
     facts(question),
@@ -70,4 +71,18 @@ Skerry.advice = ({ advice, named, seeds: [seeds, fresh] }) => {
     ...Object.entries(advice.commands).flatMap(([name, content]) => [
       text(titles[name] ?? `${name}:`), { kind: "code", title: `The command to ${name}`, content }]),
   ];
+};
+
+/** By label, what the points of an advice are called, the recommended one first. A setting that is several of
+ * them has one name. */
+Skerry.pointNames = ({ points, recommended, question }) => {
+  const best = (question.budget ?? null) === null ? "best" : "best within the budget";
+  const alone = { best, cheapest: "cheapest that is level", none: "no server" }, roles = new Map();
+  for (const role of new Set([recommended, ...Object.keys(alone)])) {
+    const label = points[role]?.label;
+    if (label !== undefined && role in alone) roles.set(label, [...(roles.get(label) ?? []), role]);
+  }
+  const named = (ours) => (ours.length === 1 ? alone[ours[0]]
+    : ours.includes("none") ? `no server, which is ${ours.includes("best") ? "best" : "level"}` : "best and cheapest that is level");
+  return new Map([...roles].map(([label, ours]) => [label, named(ours)]));
 };

@@ -1,12 +1,12 @@
 /** The grid of runs: the groups of runs in each cell, and the selected measure and cell. */
-Skerry.grid = (model) => {
+Skerry.grid = (model, names) => {
   const { estimate } = Skerry.numbers;
   const { groups } = model, used = new Set();
   // The points of an advice have the colour of their primitive, or another one if that is taken.
   model.points.forEach((point, i) => {
     const own = [model.labels[groups.label[point.group]], ...model.others].find(({ light }) => !used.has(light));
     used.add(own.light);
-    Object.assign(point, { light: own.light, dark: own.dark, symbol: ["circle", "square", "diamond"][i] });
+    Object.assign(point, { name: names.get(point.label), light: own.light, dark: own.dark, symbol: ["circle", "square", "diamond"][i] });
   });
   const byPlace = new Map(groups.cell.map((_, group) => [key(placeOf(group), groups.label[group]), group]));
   const bestByPlace = new Map(model.best.map((group) => [key(anyStepsize(placeOf(group)), groups.label[group]), group]));

@@ -6,7 +6,7 @@ from skerry.analysis.statistics import Estimate
 from skerry.report.page import advice_file
 from skerry.report.page.blocks import PageSection
 from skerry.report.page.report_data import ReportData
-from skerry.report.text import plus_minus, seed_words
+from skerry.report.text import plus_minus
 
 FILE = advice_file.FILE
 HEADINGS = {
@@ -35,9 +35,4 @@ def score_text(score: Estimate, is_loss: bool) -> str:
 def advice_section(data: ReportData) -> PageSection | None:
     """The advice, which `assets/advice.js` shows: score against cost first, then the question."""
     advice = advice_file.read_advice(data.path.parent)
-    if advice is None:
-        return None
-    named = [[name, one["label"]] for name, one in advice_file.named_points(advice).items()]
-    seeds = [seed_words(advice["pilot"][name]) for name in ("seeds", "fresh_seeds")]
-    block = {"kind": "advice", "advice": advice, "named": named, "seeds": seeds}
-    return PageSection("advice", "Advice", [block])
+    return PageSection("advice", "Advice", [{"kind": "advice"}]) if advice else None

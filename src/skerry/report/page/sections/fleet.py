@@ -6,12 +6,14 @@ section says why.
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skerry.config.experiment import Experiment
+from skerry.data.split import layout_of
 from skerry.errors import SkerryError
 from skerry.plugins import registry
 from skerry.records.store import Run, Store
@@ -24,6 +26,7 @@ from skerry.report.words import describe_network, describe_split
 from skerry.seeds import stream
 
 if TYPE_CHECKING:
+    from skerry.data.dataset import Dataset
     from skerry.network.fleet import Fleet
 
 MOST_DEVICES = 3_000
@@ -118,14 +121,21 @@ def _show_each(
 
 
 def _names(data: ReportData, run: Run, labels: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The names of all devices and of their islands: as recorded with the scores of devices, else
-    these labels and the numbers of the islands."""
+    """The names of all devices and of their islands, as recorded with the scores of devices or as
+    the data name them; else these labels and the numbers of the islands."""
     with Store.read(data.path) as store:
-        recorded = store.devices(run.key)
-    sizes = run.experiment.network.sizes
-    if recorded and len(recorded["device"]) == sum(sizes):
-        return [*map(str, recorded["device"])], [*map(str, recorded["island"])]
-    return [*labels], [str(c) for c, size in enumerate(sizes) for _ in range(size)]
+        if found := store.devices(run.key):
+            return [*map(str, found["device"])], [*map(str, found["island"])]
+    network, data_fields = run.experiment.network, run.experiment.data
+    islands = [str(c) for c, size in enumerate(network.sizes) for _ in range(size)]
+    if data_fields.split == "given":
+        with suppress(SkerryError):  # data that a report must not or cannot load
+            dataset = _dataset(run)
+            own = () if network.is_file else layout_of(dataset, network, data_fields)[1]
+            labels = own or labels
+            named = dataset.holdings.islands_of(labels) if dataset.holdings else ()
+            islands = [*named] or islands
+    return [*labels], islands
 
 
 def _drawing(run: Run, fleet: "Fleet", names: tuple[list[str], list[str]]) -> dict[str, Any]:
@@ -211,9 +221,7 @@ def _most_sampled(data: ReportData) -> int:
 
 def _split(report: ReportData, run: Run) -> dict[str, Any]:
     data, sizes = run.experiment.data, run.experiment.network.sizes
-    for kind, name in data.functions.items():
-        _check_built_in(kind, name)
-    dataset = rebuild.rebuild_dataset(run)
+    dataset = _dataset(run)
     counts = rebuild.rebuild_partition(run, dataset).label_counts
     starts = np.cumsum((0, *sizes[:-1]))
     by_device = counts.size <= MOST_COUNTS
@@ -230,6 +238,13 @@ def _split(report: ReportData, run: Run) -> dict[str, Any]:
         "rows": devices if by_device else [islands[start] for start in starts],
         "classes": [*classes] or [*map(str, range(counts.shape[1]))],
     }
+
+
+def _dataset(run: Run) -> "Dataset":
+    """The data of a run; SkerryError if they cannot or must not be loaded for a page."""
+    for kind, name in run.experiment.data.functions.items():
+        _check_built_in(kind, name)
+    return rebuild.rebuild_dataset(run)
 
 
 def drawable_fleet(run: Run) -> "Fleet":

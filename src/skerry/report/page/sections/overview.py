@@ -5,7 +5,6 @@ from collections import Counter
 from dataclasses import replace
 from operator import attrgetter
 
-from skerry.analysis.names import format_value, short_names
 from skerry.analysis.run_table import describe_stopped, format_statuses
 from skerry.config.measures import traits
 from skerry.config.presets import PRESETS
@@ -17,7 +16,7 @@ from skerry.report.text import plural, seed_words
 from skerry.report.words import describe_runs
 
 MOST_NAMED = 3  # the most primitives in the answer
-MOST_VALUES = 24  # the most values in a row of the table of fields
+MOST_NAMES = 24
 
 
 def page_title(data: ReportData) -> str:
@@ -79,18 +78,8 @@ def _over_cells(data: ReportData) -> str:
 
 def runs_section(data: ReportData) -> PageSection:
     """Section "What was run": a description, with warnings about runs that are not finished."""
-    blocks = [*_warnings(data), *_search(data), *_description(data)]
-    return PageSection("run", "What was run", blocks)
-
-
-def _search(data: ReportData) -> list[Block]:
-    """What the runs of an advice are, and why the page does not rank primitives by them."""
-    words = (
-        "These runs are the search of skerry advise: many settings and stepsizes, most of them on "
-        "few seeds. Wins over all of them would say little, so none are counted. The sections "
-        "below show the points of the advice over all of their seeds, or a cell of the search."
-    )
-    return [note(words)] if data.advice is not None else []
+    search = [{"kind": "search"}] if data.advice else []  # what the runs of an advice are
+    return PageSection("run", "What was run", [*_warnings(data), *search, *_description(data)])
 
 
 def _warnings(data: ReportData) -> list[Block]:
@@ -129,7 +118,7 @@ def _description(data: ReportData) -> list[Block]:
         ("Seeds", f"{len(data.grid.seeds):,} ({seed_words(data.grid.seeds)})"),
     ]
     if len(names) > 1:
-        counts.append(("Names", ", ".join(names[:MOST_VALUES])))
+        counts.append(("Names", ", ".join(names[:MOST_NAMES])))
     rules = [(name, *attrgetter("rule", "keeps", "sends")(PRESETS[name])) for name in presets]
     header = ("", "rule", "stores", "sends")
     methods = [table("Methods and other systems", header, rules, "llll")] if presets else []
@@ -137,20 +126,8 @@ def _description(data: ReportData) -> list[Block]:
         return [text(words[0].upper() + words[1:]), definitions(counts), *methods]
     counts.insert(1, ("Cells", f"{len(data.grid.cells):,}"))
     return [
-        text(
-            f"The cell {'of the first point' if data.named_groups else 'that is shown first'}, one "
-            f"of {len(data.grid.cells):,}: {words}"
-        ),
+        text(f"The cell that is shown first, one of {len(data.grid.cells):,}: {words}"),
         definitions(counts),
         *methods,
-        _axes(data),
+        {"kind": "axes"},
     ]
-
-
-def _axes(data: ReportData) -> Block:
-    rows = []
-    for place, name in enumerate(short_names(data.grid.axes).values()):
-        values = list(dict.fromkeys(format_value(cell[place]) for cell in data.grid.cells))
-        more = f", and {len(values) - MOST_VALUES:,} more" if len(values) > MOST_VALUES else ""
-        rows.append((name, ", ".join(values[:MOST_VALUES]) + more))
-    return table("What varies", ("field", "values"), rows, "ll")

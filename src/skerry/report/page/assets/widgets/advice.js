@@ -8,13 +8,14 @@ Skerry.widgets.advice = (root, data, page) => {
   root.append(picture.element);
 
   const style = asked.unit ? "percent" : "number";
-  const all = [...curve, ...searched];
+  const all = [...curve, ...data.confirmed, ...searched];
   const paid = [...all.map(({ cost }) => cost), budget].filter((cost) => cost > 0);
   const [least, most] = [Math.min(...paid), Math.max(...paid)];
   const isLog = paid.length > 0 && most > WIDE * least;
   const zero = least / 3;  // where a logarithmic axis shows no cost at all
   const at = (cost) => (isLog && cost <= 0 ? zero : cost);
-  const best = curve.find(({ label }) => label === data.best);
+  const pointAt = (wanted) => [...curve, ...data.confirmed].find(({ label }) => label === wanted);
+  const best = pointAt(data.best);
   const costWords = (cost) => `${number(Number.isInteger(cost) ? "count" : "number", cost)} ${asked.cost_unit}`;
 
   function told(point, kind) {
@@ -23,14 +24,14 @@ Skerry.widgets.advice = (root, data, page) => {
       `${plusMinus(style, { mean, half })} for ${costWords(point.cost)}, ${point.score.count} fresh seeds`;
   }
 
-  function look({ name }) {
-    return page.model.points.find((one) => one.name === name) ?? { light: Skerry.plots.css("--ink"), symbol: "circle" };
+  function look({ label }) {
+    return page.model.points.find((one) => one.label === label) ?? { light: Skerry.plots.css("--ink"), symbol: "circle" };
   }
 
   function traces() {
     const soft = Skerry.plots.css("--soft"), ink = Skerry.plots.css("--ink");
     const bars = (found, color) => ({ type: "data", array: found.map(({ score }) => score.half_width ?? 0), color, thickness: 1.5, width: 5 });
-    const named = points.map((one) => ({ ...one, name: one.words, point: curve.find(({ label }) => label === one.label), look: look(one) })).filter(({ point }) => point);
+    const named = points.map((one) => ({ ...one, name: one.words, point: pointAt(one.label), look: look(one) }));
     return [
       {
         type: "scatter", mode: "markers", name: "searched, not confirmed", visible: searched.length > 0,
@@ -68,8 +69,8 @@ Skerry.widgets.advice = (root, data, page) => {
   /** The range of scores: the confirmed ones with their intervals and the band, and room around them. */
   const ends = [...curve.flatMap(({ score: { mean, half_width: half } }) => [mean - (half ?? 0), mean + (half ?? 0)]), ...band()];
   const room = 0.5 * (Math.max(...ends) - Math.min(...ends) || 1);
-  const range = [Math.min(...ends) - room, Math.max(...ends) + room];
-  const outside = searched.filter(({ score }) => score < range[0] || score > range[1]).length;
+  const range = ends.length ? [Math.min(...ends) - room, Math.max(...ends) + room] : undefined;
+  const outside = searched.filter(({ score }) => range && (score < range[0] || score > range[1])).length;
 
   /** The names of the points beside them, and those of the budget and the band. */
   function annotations() {
@@ -78,8 +79,7 @@ Skerry.widgets.advice = (root, data, page) => {
     const costs = [...all.map(({ cost }) => cost), ...(budget === null ? [] : [budget])].map(place);
     const middle = (Math.min(...costs) + Math.max(...costs)) / 2, ink = Skerry.plots.css("--ink");
     const found = points.flatMap(({ label, words: name }) => {
-      const point = curve.find((one) => one.label === label);
-      if (!point) return [];
+      const point = pointAt(label);
       const isLeft = place(point.cost) <= middle, words = Skerry.plots.escape(name).replace(" (", "<br>(");
       const isHigh = point.score.mean > (range[0] + range[1]) / 2;  // the name goes where there is room
       return [{
