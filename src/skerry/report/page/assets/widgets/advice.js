@@ -67,7 +67,7 @@ Skerry.widgets.advice = (root, data, page) => {
   }
 
   /** The range of scores: the confirmed ones with their intervals and the band, and room around them. */
-  const ends = [...curve.flatMap(({ score: { mean, half_width: half } }) => [mean - (half ?? 0), mean + (half ?? 0)]), ...band()];
+  const ends = [...[...curve, ...data.confirmed].flatMap(({ score: { mean, half_width: half } }) => [mean - (half ?? 0), mean + (half ?? 0)]), ...band()];
   const room = 0.5 * (Math.max(...ends) - Math.min(...ends) || 1);
   const range = ends.length ? [Math.min(...ends) - room, Math.max(...ends) + room] : undefined;
   const outside = searched.filter(({ score }) => range && (score < range[0] || score > range[1])).length;
