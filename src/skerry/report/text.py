@@ -67,6 +67,15 @@ def plural(count: int, noun: str, several: str = "") -> str:
     return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
 
 
+def seed_words(seeds: Iterable[int]) -> str:
+    """Seeds by their numbers: `seed 0`, `seeds 0 to 4`, `seeds 0, 1, 7`."""
+    found = sorted(set(seeds))
+    words = ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
+    if len(found) > 2 and found[-1] - found[0] == len(found) - 1:
+        words = f"{found[0]} to {found[-1]}"
+    return f"seed{'' if len(found) == 1 else 's'} {words}"
+
+
 def duration(seconds: float) -> str:
     """A duration as text: `40 s`, `12 min`, `2 h 10 min`, `3 days`."""
     minutes = round(seconds / 60)

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import html
+import json
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -30,7 +31,7 @@ EXPLORER = (
     "explorer/exploration.js", "explorer/controls.js", "explorer/explorer.js",
 )  # fmt: skip
 """The scripts of the theory explorer. Each one uses only scripts before it."""
-SCRIPTS = ("numbers.js", "data.js", "dom.js", "plot.js", "grid.js", *EXPLORER)
+SCRIPTS = ("numbers.js", "data.js", "dom.js", "plot.js", "grid.js", "advice.js", *EXPLORER)
 """The first scripts, in this order. The widgets and page.js, which starts the page, follow."""
 
 # The page fetches nothing and runs only the two scripts with these hashes.
@@ -61,7 +62,8 @@ def page_html(data: ReportData) -> str:
         "sections": [vars(section) for section in _sections(data)],
         "model": page_model(data, overview.start_cell(data)) if data.runs else None,
         "answer": overview.answer_sentence(data),
-        "glossary": overview.GLOSSARY,
+        "terms": json.loads(_asset("terms.json")),
+        "advice": data.advice,
     }
     parts = [_data("data", "application/json", json_text(_printable(content)))]
     if data.runs:
@@ -83,8 +85,7 @@ def page_html(data: ReportData) -> str:
 
 
 def _sections(data: ReportData) -> Iterable[PageSection]:
-    yield overview.runs_section(data)
-    for make in SECTIONS if data.runs else ():
+    for make in SECTIONS if data.runs else (overview.runs_section,):
         try:
             section = make(data)
         except SkerryError as error:  # the other sections are still shown

@@ -77,8 +77,8 @@ def _cells(sweep: Sweep, results: Results, points: Iterable[Point]) -> Cells:
 def print_forecast(found: "Forecast", out: Path) -> None:
     """Print the expected number of runs, memory and time of a sweep."""
     lines = [
-        f"{found.cells:,} cells x {found.seeds} seeds: {found.runs:,} runs, {found.recorded:,} of "
-        f"them recorded in {out}."
+        f"{found.cells:,} cells x {text.plural(found.seeds, 'seed')}: {found.runs:,} runs, "
+        f"{found.recorded:,} of them recorded in {out}."
     ]
     if found.runs > found.recorded:
         need, free = text.size(found.stack_bytes, "GB", 2), text.size(found.free_bytes, "GB")

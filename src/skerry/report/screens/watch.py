@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from skerry.analysis.names import format_value, short_names
 from skerry.errors import printable, skerry_command
 from skerry.report.snapshot import Best, Message, Snapshot
-from skerry.report.text import duration, empty_table, plural, plus_minus
+from skerry.report.text import duration, empty_table, plural, plus_minus, seed_words
 from skerry.report.watched import WatchedFolder
 
 if TYPE_CHECKING:
@@ -144,7 +144,6 @@ def _message(message: Message) -> str:
     when = datetime.fromisoformat(message.time).astimezone()
     today = when.date() == datetime.now().astimezone().date()
     shown_time = f"{when:%H:%M:%S}" if today else f"{when:%Y-%m-%d %H:%M}"
-    seeds = ", ".join(map(str, message.seeds[:5])) + (", ..." if len(message.seeds) > 5 else "")
-    of = f"of {'seed' if len(message.seeds) == 1 else 'seeds'} {seeds}"
+    of = f"of {seed_words(message.seeds)}"
     note = f": {shorten(printable(message.note), NOTE)}" if message.note else ""
     return f"{shown_time}  {plural(message.runs, 'run')} {of} {message.status}{note}"

@@ -163,3 +163,8 @@ def _materials(data: ReportData) -> list[Block]:
         "files. Use the same ones again; the records have their fingerprints."
     )
     return [note(words)]
+
+
+def terms_section(data: ReportData) -> PageSection:
+    """The words of the page, which `assets/terms.json` and the runs have."""
+    return PageSection("terms", "Terms", [{"kind": "terms"}])

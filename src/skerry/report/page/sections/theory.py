@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from skerry.config.experiment import Experiment
-from skerry.errors import RecordsError, SkerryError
+from skerry.errors import SkerryError
 from skerry.network.fleet import Fleet
 from skerry.report.page.blocks import PageSection, note, text, widget
 from skerry.report.page.report_data import ReportData
-from skerry.report.page.sections.advice import read_advice
 from skerry.report.page.sections.fleet import drawable_fleet
 from skerry.report.words import rerun_command
 
@@ -46,13 +45,16 @@ def theory_section(data: ReportData) -> PageSection:
         "The bounds cover only the average model, and hold for the worst problem with these "
         "constants. If they disagree with runs of your own problem, trust the runs."
     )
-    return PageSection("theory", "Theory", [text(words), widget("theory", start=start), limits])
+    names = ("question", "recommendation")
+    advised = {name: data.advice[name] for name in names} if data.advice else None
+    blocks = [text(words), limits, widget("theory", start=start, advised=advised)]
+    return PageSection("theory", "Theory", blocks)
 
 
 def _measured(data: ReportData) -> dict[str, Any]:
     """The constants that skerry advise measured in this folder; empty if it did not."""
     try:
-        advice = read_advice(data) or {}
+        advice = data.advice or {}
         found = advice["constants"]
         names = ("zeta_intra2", "zeta_inter2", "sigma2")
         largest = {name: found["suprema"][name]["value"] for name in names}
@@ -70,7 +72,7 @@ def _measured(data: ReportData) -> dict[str, Any]:
             "initial_error": _four_digits(found["f0"]["value"]),
             "epsilon": _four_digits(advice["bounds"]["epsilon"]),
         }
-    except (RecordsError, AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         return {}
 
 
