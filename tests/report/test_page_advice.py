@@ -16,9 +16,8 @@ from conftest import small
 from skerry.report.page.advice_file import FILE
 from skerry.report.page.build import page_html, write_report
 from skerry.report.page.report_data import read_report_data
-from skerry.report.page.sections.advice import advice_section
 from skerry.report.page.sections.fleet import labels_section, network_section
-from skerry.report.page.sections.overview import answer_sentence, start_cell
+from skerry.report.page.sections.overview import advice_section, answer_sentence, start_cell
 from skerry.report.text import seed_words
 from skerry.theory.constants import measure_constants
 

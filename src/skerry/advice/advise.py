@@ -23,7 +23,7 @@ from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
 from skerry.errors import SkerryError, skerry_command, writing
 from skerry.files import replace_file
-from skerry.report.page.sections.advice import FILE
+from skerry.report.page.advice_file import FILE
 from skerry.runs.driver import Driver
 from skerry.runs.executors.here import Here
 from skerry.runs.materials import collect_materials, with_materials
@@ -115,7 +115,7 @@ class Advice:
         """Commands that run the recommendation, and compare it with no server."""
         if not self.source:
             return {}
-        file = [word for word in self.source[:1] if not word.startswith("--set")]
+        file = [word for word in self.source[:1] if not word.startswith("--")]
         own = self.source[len(file) :][1::2]  # of `--set FIELD=VALUE` the settings
         settings = {one.partition("=")[0].strip(): one for one in own}
         settings["rounds"] = f"rounds={self.experiment.rounds}"

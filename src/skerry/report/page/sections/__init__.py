@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from skerry.report.page.blocks import PageSection
 from skerry.report.page.report_data import ReportData
-from skerry.report.page.sections import advice, fleet, measured, overview, provenance, theory
+from skerry.report.page.sections import fleet, measured, overview, provenance, theory
 
 SECTIONS: tuple[Callable[[ReportData], PageSection | None], ...] = (
-    advice.advice_section,
+    overview.advice_section,
     overview.runs_section,
     measured.winners_section,
     measured.curves_section,

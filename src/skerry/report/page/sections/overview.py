@@ -9,6 +9,7 @@ from skerry.analysis.run_table import describe_stopped, format_statuses
 from skerry.config.measures import traits
 from skerry.config.presets import PRESETS
 from skerry.errors import skerry_command
+from skerry.report.page.advice_file import read_advice
 from skerry.report.page.blocks import Block, PageSection, definitions, note, table, text
 from skerry.report.page.report_data import TUNED, ReportData
 from skerry.report.screens.run import describe_leaders
@@ -74,6 +75,12 @@ def _over_cells(data: ReportData) -> str:
     more = len(cells) - len(named)
     others = f"; for {plural(more, 'other primitive')} see below" if more else ""
     return f"By {traits(data.headline).title}{tuned}: {'; '.join(named)}{others}."
+
+
+def advice_section(data: ReportData) -> PageSection | None:
+    """The advice, which `assets/advice.js` shows: score against cost first, then the question."""
+    advice = read_advice(data.grid.paths)
+    return PageSection("advice", "Advice", [{"kind": "advice"}]) if advice else None
 
 
 def runs_section(data: ReportData) -> PageSection:
