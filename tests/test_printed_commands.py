@@ -480,6 +480,15 @@ def test_advice_is_used_by_the_printed_command():
     assert {label for label, _ in labels()} == {done.server.label, "none"}
 
 
+def test_advice_against_a_server_can_be_compared_with_one():
+    """The settings of the server that was asked about are kept."""
+    few = ["--devices", "8", "--set", "server.sampled=3", "--rounds", "2"]
+    use, compare = printed("advise", *few, "--seeds", "2", "--stepsizes", "0.1", "--among", "none")
+    for command in (use, compare):
+        paste(f"{command} --seeds 1 --out {typed(OUT)}")
+    assert {label for label, _ in labels()} == {"none", "s2s", "s2a"}
+
+
 # The shell
 
 

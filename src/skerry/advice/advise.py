@@ -119,7 +119,7 @@ class Advice:
         own = self.source[len(file) :][1::2]  # of `--set FIELD=VALUE` the settings
         settings = {one.partition("=")[0].strip(): one for one in own}
         settings["rounds"] = f"rounds={self.experiment.rounds}"
-        for name in ("primitive", "beta", "sampled", "period", "selection"):
+        for name in ("primitive", "beta"):  # K, H and the rule stay where no server is advised
             settings.pop(f"server.{name}", None)
         settings |= {one.partition("=")[0]: one for one in self.settings}
         command = partial(skerry_command, "run", *map(Path, file), settings=settings.values())
