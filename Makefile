@@ -68,6 +68,7 @@ clean:
 $(INSTALLED): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip # without a network, the old one does
+	$(BIN)/python .ci/torch_build.py # on Linux without a GPU the CPU build, if it can be had
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 

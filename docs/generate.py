@@ -1,6 +1,9 @@
-"""Write docs/experiment.md and docs/reference.md: `python docs/generate.py`."""
+"""Write docs/experiment.md, docs/reference.md and the terms of the report page, which are those of
+docs/glossary.md and docs/measures.md: `python docs/generate.py`."""
 
 import inspect
+import json
+import re
 import runpy
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,7 +12,10 @@ from typing import Any
 from skerry.config.experiment import Experiment, Section
 from skerry.plugins import registry
 
-PAGE = Path(__file__).parent / "experiment.md"
+DOCS = Path(__file__).parent
+PAGE = DOCS / "experiment.md"
+TERMS = DOCS.parent / "src" / "skerry" / "report" / "page" / "assets" / "terms.json"
+SYMBOL = re.compile(r"[A-Za-zα-ωΑ-Ω]\S{0,8}")
 BEGIN = "<!-- From here on the page is written by `python docs/generate.py`. -->"
 
 SECTIONS = {
@@ -52,6 +58,54 @@ def _fields(section: Section) -> str:
         if not isinstance(getattr(section, name), Section)
     )
     return _table(("field", "default", "meaning"), rows)
+
+
+def terms() -> str:
+    """Return the terms of the report page as JSON: name, other names and symbols, and meaning."""
+    found = [*_glossary_terms(), *_measure_terms()]
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
+
+
+def _rows(page: str, until: str) -> Iterator[list[str]]:
+    """Yield the cells of all tables of a page, without headings, up to a title."""
+    text = (DOCS / page).read_text(encoding="utf-8").partition(until)[0]
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")]
+        if line.startswith("| ") and cells[-1] not in ("meaning", "look for", "---"):
+            yield cells
+
+
+def _plain(text: str) -> str:
+    """Return Markdown as plain text: without code marks, and without links in parentheses."""
+    text = re.sub(r" \(\[[^]]*\]\([^)]*\)\)", "", text)
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "").strip()
+
+
+def _glossary_terms() -> Iterator[dict[str, Any]]:
+    text = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    # A primitive has a heading, so that a search finds it: its meaning is the line below.
+    for meaning, name, rest in re.findall(r"^### .+\n(.+)\n`(\w+)`(.*)", text, re.M):
+        symbols = re.findall(r"W_\w+", rest)
+        yield {"term": name, "also": symbols, "meaning": _plain(meaning)}
+    for word, *middle, meaning in _rows("glossary.md", "## Words we do not use"):
+        name = _plain(re.sub(r" \(.*`.*\)", "", word))
+        symbol = re.split(r"[,=]", middle[0])[0].strip() if middle else ""
+        symbol = symbol.replace("σ̄", "σ")
+        codes = [code.rpartition(".")[2] for code in re.findall("`([^`-]+)`", word)]
+        others = [
+            *codes,
+            *([symbol] if SYMBOL.fullmatch(symbol) else []),
+            re.sub(r" \(.*", "", name),
+        ]
+        also = [one for one in dict.fromkeys(others) if one not in (name, "name")]
+        yield {"term": name, "also": also, "meaning": _plain(meaning)}
+
+
+def _measure_terms() -> Iterator[dict[str, Any]]:
+    for name, *cells in _rows("measures.md", "## Measuring less"):
+        parts = [_plain(cell).rstrip(".") for cell in cells if cell]
+        meaning = "".join(f"{part[0].upper()}{part[1:]}. " for part in parts)
+        yield {"measure": name.strip("`"), "meaning": meaning.strip()}
 
 
 def _options() -> str:
@@ -111,5 +165,6 @@ def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(rendered(), encoding="utf-8")
+    TERMS.write_text(terms(), encoding="utf-8")
     reference = runpy.run_path(str(Path(__file__).parent / "reference.py"))
     reference["PAGE"].write_text(reference["rendered"](), encoding="utf-8")

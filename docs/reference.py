@@ -54,7 +54,7 @@ PARTS = {
 EXAMPLES = {
     "run": 'found = skerry.run(small, compare=["s2s", "s2a"], seeds=2, out="runs")\nprint(found)',
     "advise": "advice = skerry.advise(small, seeds=2, stepsizes=[0.1], minutes=0.05)\n"
-    "print(advice.best.candidate.primitive in ('s2s', 's2a', 'blend'))",
+    "print(advice.recommendation['primitive'] in ('none', 's2s', 's2a', 'blend'))",
     "Results": 'print(found.labels(), found.final("uplink_messages"))\n'
     'found.plot("curves").save("curves.png")\n'
     'table = found.summary("average_accuracy", "own_accuracy")',

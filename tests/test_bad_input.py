@@ -81,6 +81,12 @@ def test_the_installed_command_tells_the_same(row):
         (["run", "--seeds", "0"], "--seeds"),
         (["run", "--seeds", "many"], "--seeds"),
         (["run", "--nope"], "No such option"),
+        (
+            ["run", "--lr", "1"],
+            "No such option: --lr (Possible options: --set training.stepsize=...)",
+        ),
+        (["run", "--batch", "1"], "(Possible options: --set training.batch=...)"),
+        (["run", "--output", "a"], "No such option: --output (Possible options: --out)"),
         (["run", "a.toml", "b.toml"], "unexpected extra argument"),
         (["data", "fetch"], "Missing argument"),
         (["runn"], "No such command 'runn'"),

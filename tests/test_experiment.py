@@ -209,6 +209,26 @@ def test_replace_leaves_to_a_graph_file_what_the_file_says():
     [
         ({"rouns": 3}, ["unknown field 'rouns'; did you mean 'rounds'? An experiment takes: name"]),
         ({"server": {"perod": 3}}, ["unknown field 'server.perod'; did you mean 'period'?"]),
+        ({"perod": 3}, ["unknown field 'perod'; did you mean 'server.period'?"]),
+        ({"lr": 0.1}, ["unknown field 'lr'; did you mean 'training.stepsize'?"]),
+        (
+            {"training": {"learning_rate": 0.1}},
+            ["unknown field 'training.learning_rate'; did you mean 'stepsize'"],
+        ),
+        ({"server": {"lr": 0.1}}, ["unknown field 'server.lr'; did you mean 'learning_rate'?"]),
+        (
+            {"network": {"num_clients": 9}},
+            ["unknown field 'network.num_clients'; did you mean 'devices'?"],
+        ),
+        (
+            {"model": {"name": "mlp", "width": 9}},
+            ["unknown field 'model.width'; did you mean 'hidden'?"],
+        ),
+        ({"model": {"width": 9}}, ["unknown field 'model.width'. [model] takes"]),
+        (
+            {"server": {"primitive": "sa2"}},
+            ["server.primitive: unknown primitive 'sa2'; did you mean 's2a'?"],
+        ),
         ({"server": 3}, ["server must be a section (got 3)."]),
         ({"rounds": {"a": 3}}, ['rounds must be a whole number (got {"a": 3}).']),
         (
@@ -237,6 +257,10 @@ def test_replace_tells_what_is_wrong(changes, told):
             "unknown field 'sampels'; did you mean 'min_samples'? Data takes",
         ),
         (lambda: Model(name="mlp", hiden=3), "unknown field 'hiden'; did you mean 'hidden'?"),
+        (
+            lambda: Experiment(batch_size=8),
+            "unknown field 'batch_size'; did you mean 'training.batch'?",
+        ),
     ],
 )
 def test_python_gets_the_messages_that_a_file_gets(build, told):
@@ -293,3 +317,18 @@ def test_a_section_goes_under_its_own_name():
     """`replace` takes no section of another class, whose fields would all be defaults."""
     with pytest.raises(ExperimentError, match=r"method takes a skerry\.MethodChoice .*Model"):
         Experiment().replace(method=skerry.Model())
+
+
+def test_words_of_the_field_lead_to_fields_that_exist():
+    """Every field that a synonym leads to is one, or an option of a built-in model, and no synonym
+    hides a field of the same name in its own section."""
+    from skerry.config.section import fields_of
+    from skerry.errors import _SYNONYMS
+
+    fields = fields_of(Experiment)
+    fields["model"] = [*fields["model"], "hidden", "width"]
+    for path, words in _SYNONYMS.items():
+        section, _, name = path.rpartition(".")
+        if path not in ("seeds", "compare", "out", "device", "cuda"):  # options, and a device
+            assert name in fields[section]
+            assert not set(words.split()) & {*fields[section]} - {"hidden", "width"}, path

@@ -33,13 +33,15 @@ def rows_of(*arguments) -> pd.DataFrame:
     return pd.read_csv(StringIO(call(*arguments, "--csv", "-")))
 
 
-def record(folder, runs):
-    """A store with a run for each (settings, status, accuracies by round)."""
+def record(folder, runs, code="", material="model"):
+    """A store with a run for each (settings, status, accuracies by round); `code` stands for what
+    else decides a run, such as a model from Python."""
     with Store.open(folder) as store:
         for settings, status, accuracies in runs:
             experiment = Experiment.parse({}, [f"rounds={len(accuracies) - 1}", *settings])
-            key = experiment.key()
-            facts = {"materials": {}, "world": experiment.world_key(), "device": "cpu"}
+            materials = {material: code} if code else {}
+            key = experiment.key(materials)
+            facts = {"materials": materials, "world": experiment.world_key(), "device": "cpu"}
             store.begin({key: experiment}, versions={}, **facts)
             rounds = list(range(len(accuracies)))
             store.append({key: {"round": rounds, "average_accuracy": accuracies}})
@@ -294,3 +296,59 @@ def test_a_real_study(small, tmp_path):
     assert "Pairing by seed " in call(tmp_path)
     text = call(tmp_path, "--measure", "downlink_messages")
     assert re.search(r"s2s +-21 +- +the same difference in every seed", text)
+
+
+def test_folders_are_compared_and_never_averaged(tmp_path):
+    """Runs of one setting in two folders have the folder in their label and are paired by seed;
+    runs that both folders hold count once; other settings share the table."""
+    older, newer = tmp_path / "older", tmp_path / "newer"
+    record(older, grid(VALUES, VALUES))
+    record(newer, grid(["s2a"], VALUES))  # the same runs
+    record(newer, grid(["s2s"], {"s2s": [13.0, 16.0, 12.0]}), code="edited")
+    both = call(older, newer)
+    assert "not counted" not in both.lower()
+    rows = rows_of(older, newer).set_index("primitive")
+    assert rows["seeds"].to_dict() == {"s2s · older": 4, "s2s · newer": 3, "s2a": 4}
+    assert rows.loc["s2s · newer", "mean"] == pytest.approx(41 / 3)
+    against = rows_of(newer, older, "--against", "s2s · older").set_index("primitive")
+    assert against.loc["s2s · newer", "difference"] == pytest.approx(1.0)
+    loaded = skerry.finals([older, newer])
+    assert loaded.groupby("folder")["key"].nunique().to_dict() == {
+        "newer": 3, "older": 4, "older and newer": 4,
+    }  # fmt: skip
+    report = skerry.page.read_report_data([older, newer])
+    assert report.grid.labels == ["s2s · older", "s2s · newer", "s2a"]
+    assert report.results().labels() == ["s2s · older", "s2a", "s2s · newer"]
+
+
+def test_more_seeds_of_the_same_runs_are_one_setting(tmp_path):
+    """A folder that holds all runs of another one, and further seeds, makes no second setting; a
+    folder named twice is one; folders of the same name are told by more of their path."""
+    first, more = tmp_path / "a" / "runs", tmp_path / "b" / "runs"
+    record(first, grid(["s2s"], {"s2s": [12.0, 15.0]}))
+    record(more, grid(["s2s"], VALUES))
+    assert rows_of(first, more, tmp_path / "a" / ".." / "a" / "runs")["seeds"].tolist() == [4]
+    other = tmp_path / "c" / "runs"
+    record(other, grid(["s2s"], VALUES), code="edited")
+    told = rows_of(more, other)["primitive"]
+    assert told.tolist() == ["s2s · b/runs", "s2s · c/runs"]
+
+
+def test_versions_of_a_model_in_two_folders_are_told_apart(tmp_path):
+    """Also where no setting is in both folders: a primitive of one, and another of the other."""
+    for name, primitive in (("older", "s2s"), ("newer", "s2a")):
+        record(tmp_path / name, grid([primitive], VALUES), code=name, material="factory")
+    found = rows_of(tmp_path / "older", tmp_path / "newer")
+    assert found["primitive"].tolist() == ["s2s · older", "s2a · newer"]
+
+
+def test_faults_of_several_folders_are_told(tmp_path):
+    """A folder without runs is named, and so is a folder in the place of the measure."""
+    record(tmp_path / "full", grid(VALUES, VALUES))
+    Store.open(tmp_path / "empty").close()
+    with pytest.raises(RecordsError, match=r"no runs are recorded in .*empty"):
+        call(tmp_path / "full", tmp_path / "empty")
+    with pytest.raises(SkerryError, match="several folders as a list"):
+        skerry.results(tmp_path / "full", str(tmp_path / "empty"))
+    with pytest.raises(RecordsError, match=r"no store at .*missing"):
+        call(tmp_path / "full", tmp_path / "missing")

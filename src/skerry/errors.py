@@ -1,6 +1,7 @@
 """Exceptions and warnings. A message says what is wrong, the rule, what was got, and the fix."""
 
 import math
+import os
 import re
 import shlex
 import warnings
@@ -8,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import cache
+from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
@@ -27,6 +29,21 @@ class SkerryError(Exception):
 
 class ExperimentError(SkerryError):
     """An experiment that cannot be run."""
+
+
+class OtherCommandError(ExperimentError):
+    """A file for another command, with which the message ends."""
+
+    def __init__(self, message: str, name: str, path: str | Path, settings: Iterable[str]):
+        self.given = message, name, path, tuple(settings)
+        super().__init__(self.with_options())
+
+    def with_options(self, **more: object) -> str:
+        """The message, whose command has further options."""
+        message, name, path, settings = self.given
+        return (
+            f"{message} Run it with: {skerry_command(name, Path(path), settings=settings, **more)}"
+        )
 
 
 class NetworkError(SkerryError):
@@ -97,9 +114,68 @@ def unknown(kind: str, got: str, available: Iterable[str]) -> str:
     return f"unknown {kind} '{got}'{did_you_mean(got, names)} Available: {', '.join(names)}."
 
 
+_SYNONYMS = {
+    "training.stepsize": "lr learning_rate step_size eta client_lr local_lr",
+    "training.batch": "batch_size batchsize bs minibatch minibatch_size",
+    "training.local_epochs": "epochs epoch num_epochs e",
+    "training.local_steps": "steps num_steps local_iterations local_updates local_iters tau",
+    "training.optimizer": "client_optimizer local_optimizer",
+    "training.schedule": "scheduler lr_schedule lr_scheduler",
+    "training.weight_decay": "wd l2",
+    "server.learning_rate": "lr server_lr global_lr server_learning_rate",
+    "server.optimizer": "aggregator aggregation strategy server_optimizer",
+    "server.sampled": "k cohort cohort_size clients_per_round devices_per_round fraction "
+    "fraction_fit client_fraction sample_rate participation_rate",
+    "server.period": "h frequency interval aggregate_every communication_period",
+    "server.primitive": "algorithm protocol",
+    "server.selection": "sampler client_selection device_selection",
+    "network.devices": "n clients num_clients n_clients num_devices nodes num_nodes agents workers "
+    "users",
+    "network.components": "islands num_islands n_islands clusters num_clusters communities",
+    "network.topology": "graph",
+    "data.dataset": "data_name data_set",
+    "data.alpha": "dirichlet dirichlet_alpha concentration",
+    "data.intra": "partition partitioner iid non_iid",
+    "model.hidden": "width hidden_size hidden_dim hidden_units hidden_layers units neurons",
+    "model.width": "hidden hidden_size hidden_dim embedding d_model",
+    "model.name": "arch architecture",
+    "rounds": "num_rounds n_rounds t comm_rounds communication_rounds global_rounds iterations",
+    "seed": "random_seed random_state",
+    "stop": "early_stopping patience",
+    "seeds": "num_seeds n_seeds repeats repetitions trials",
+    "compare": "methods method algorithms algorithm primitives primitive strategies strategy",
+    "out": "output output_dir out_dir folder dir save",
+    "device": "gpu cuda",
+    "cuda": "gpu",
+}
+"""By field, option or name, what other software and papers call it."""
+
+
+def meant_by(word: str, names: Iterable[str]) -> list[str]:
+    """The names, fields in full or by their last part, that go by this word elsewhere."""
+    names, ours = list(names), [(path, path.rpartition(".")[2]) for path in _ours(word)]
+    return [one for paths in ours for one in names if one.lstrip("-") in paths]
+
+
+def _ours(word: str) -> list[str]:
+    """The fields and options that go by this word elsewhere."""
+    plain = word.rpartition(".")[2].strip("-").replace("-", "_").lower()
+    return [path for path, words in _SYNONYMS.items() if plain in words.split()]
+
+
+def nearest(got: str, names: Iterable[str]) -> list[str]:
+    """The names that are called so elsewhere, or else the most similar ones: first of all those
+    with the same letters in another order."""
+    names, word = list(names), got.lower()
+    if _ours(got):  # it is no slip of the fingers
+        return meant_by(got, names)
+    near = get_close_matches(word, names, n=9, cutoff=0.5)
+    return sorted(near, key=lambda one: sorted(one) != sorted(word))
+
+
 def did_you_mean(got: str, names: Iterable[str]) -> str:
-    """The end of a sentence: a full stop, or a question with the most similar name."""
-    near = get_close_matches(got.lower(), list(names), n=1, cutoff=0.5)
+    """The end of a sentence: a full stop, or a question with the nearest name."""
+    near = nearest(got, names)
     return f"; did you mean '{near[0]}'?" if near else "."
 
 
@@ -128,8 +204,23 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def typed(word: object) -> str:
-    """A path or another word as one types it in a shell, quoted where needed."""
-    return shlex.quote(printable(str(word)))
+    """A path or another word as one types it in a POSIX shell, quoted where needed."""
+    text = str(word)
+    if text.isprintable() and "`" not in text:  # `out` would be shown as --out
+        return shlex.quote(text)
+    octal = "".join(f"\\{byte:03o}" for byte in os.fsencode(text))
+    return f"\"$(printf '{octal}')\""
+
+
+def skerry_command(*words: object, settings: Iterable[str] = (), **options: object) -> str:
+    """A command that runs as it is printed: every message that suggests one gets it from here, and
+    ends with it, or with four spaces after it. `settings` are given by --set; words and options
+    that are None are left out, and an option that is True has no value."""
+    given = [f"./{one}" if isinstance(one, Path) and str(one)[0] == "-" else one for one in words]
+    for name, value in [*(("set", one) for one in settings), *options.items()]:
+        if value is not None:
+            given += [f"--{name.replace('_', '-')}", None if value is True else value]
+    return " ".join(["skerry", *(typed(one) for one in given if one is not None)])
 
 
 def short_repr(value: object, length: int = 60) -> str:

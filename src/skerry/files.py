@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 PARTIAL = ".partial"
+STORE = "skerry.sqlite"  # the file of recorded runs in a folder
 GRACE_SECONDS = 60.0
 """A younger partial file may be about to be locked or renamed, so it is left alone."""
 SPECIAL = "a pipe, a device or a socket, not a file"
@@ -45,6 +46,13 @@ def written(text: str) -> str:
     return text.partition(BESIDE)[2] or text
 
 
+def typed_here(text: str) -> str:
+    """A path of an experiment file as one types it: as written, where that is the same file."""
+    with suppress(OSError, ValueError):
+        return written(text) if Path(written(text)).samefile(user_path(text)) else text
+    return text
+
+
 def plain_path(text: str) -> str:
     """The path of what is there, for a path of an experiment file; any other text is unchanged."""
     return str(found) if BESIDE in text and exists(found := user_path(text)) else text
@@ -67,6 +75,11 @@ def user_path(path: str | Path) -> Path:
         return Path(path)
     here = Path(written(str(path)))
     return here if BESIDE in str(path) and not exists(found) and exists(here) else found
+
+
+def place_of(store: Path) -> Path:
+    """The path to show for a store: its folder, if its file has the usual name."""
+    return store.parent if store.name == STORE else store
 
 
 def is_file(path: Path) -> bool:

@@ -20,7 +20,7 @@ from skerry.cli.commands.options import (
     handle_ctrl_c,
     save_picture,
 )
-from skerry.errors import RecordsError
+from skerry.errors import RecordsError, skerry_command
 
 if TYPE_CHECKING:  # a command imports nothing heavy until it runs
     from skerry_paper.study import StudyData
@@ -96,7 +96,7 @@ def reproduce(
         _show(request.targets, load_studies(*kept), out)
         return
     from skerry.engine.world import pick_device
-    from skerry.report.screens.progress import show_sweep_progress
+    from skerry.report.screens.progress import show_progress
     from skerry.runs.executors.executor import open_executor
     from skerry_paper.compute import compute
     from skerry_paper.plans import PLANS, count_plan_runs
@@ -111,14 +111,14 @@ def reproduce(
     with (
         handle_ctrl_c(f"Finished runs are in {out}. The same command resumes."),
         redirect_stdout(sys.stderr),
-        show_sweep_progress("average_accuracy") as display,
+        show_progress("average_accuracy") as display,
     ):
         studies = compute(
             needs,
             profile,
             out=out,
             executor=open_executor(executor, device=device, workers=workers, address=ray_address),
-            command=" ".join(["skerry", *sys.argv[1:]]),
+            command=skerry_command(*sys.argv[1:]),
             device=device,
             settings=settings or [],
             again=again,

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from skerry.errors import skerry_command
 from skerry.files import replace_file
 from skerry.report.style import save_figure
 from skerry.report.text import Sheet, duration, plural
@@ -109,7 +110,7 @@ and for the average model on all labels, at the final round and as a mean over t
   fits a different ε than its caption.
 """
 
-COMMAND = "skerry reproduce all protocol blend --profile full"
+COMMAND = skerry_command("reproduce", "all", "protocol", "blend", profile="full")
 
 
 def write_pages(

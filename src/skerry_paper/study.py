@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from skerry.analysis.run_table import final_value
 from skerry.analysis.statistics import Array, best_place
 from skerry.config.experiment import Experiment
-from skerry.errors import RecordsError
+from skerry.errors import RecordsError, skerry_command
 from skerry.files import replace_file
 from skerry.records.parts import History
 
@@ -119,7 +119,7 @@ class StudyData:
             )
         except FileNotFoundError:
             raise RecordsError(
-                f"there is no study in {path}. Make one with skerry reproduce."
+                f"there is no study in {path}. Make one: {skerry_command('reproduce', 'table3')}"
             ) from None
         except (ValueError, KeyError, TypeError) as error:
             raise RecordsError(f"{path} is not a study of the reproduction ({error}).") from None
@@ -224,8 +224,8 @@ def load_studies(*folders: Path) -> dict[str, StudyData]:
             found.setdefault(study.name, []).append(study)
     if not found:
         raise RecordsError(
-            f"there are no studies in {', '.join(map(str, folders))}. Make some with "
-            "skerry reproduce table3 --out DIR, which writes them to DIR/data."
+            f"there are no studies in {', '.join(map(str, folders))}. Make some in "
+            f"reproduction/data: {skerry_command('reproduce', 'table3')}"
         )
     return {name: join_studies(parts) for name, parts in found.items()}
 

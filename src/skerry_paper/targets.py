@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from skerry.errors import SkerryError, argument, unknown
+from skerry.errors import SkerryError, argument, skerry_command, unknown
 from skerry_paper.plan import CORNERS, PERIODS, SAMPLED, SAMPLED_OR_ALL, SPLITS, Axes, Profile
 from skerry_paper.plans import ABOVE, BELOW, DATASETS, PLANS, PlanSlice
 from skerry_paper.printed import TABLE_AXES, Along
@@ -69,8 +69,8 @@ class Request:
         if not kept:
             raise SkerryError(
                 f"{', '.join(t.name for t in self.targets)} has no runs on {', '.join(datasets)}. "
-                f"Leave {argument('dataset')} out, or see the data sets of all targets: skerry "
-                "reproduce list"
+                f"Leave {argument('dataset')} out, or see the data sets of all targets: "
+                f"{skerry_command('reproduce', 'list')}"
             )
         return replace(self, targets=kept, datasets=tuple(datasets))
 

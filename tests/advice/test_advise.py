@@ -16,7 +16,7 @@ from skerry.analysis.run_table import RunTable
 from skerry.config.experiment import Experiment
 from skerry.errors import SkerryError
 from skerry.records.store import Store
-from skerry.report.page.sections.advice import FILE
+from skerry.report.page.advice_file import FILE
 from skerry.runs.executors.here import Here
 from skerry.theory.communication import Prices
 

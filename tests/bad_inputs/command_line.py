@@ -13,7 +13,7 @@ ROWS = [
         ("new", "vowels"),
         (
             "vowels.toml would be overwritten. Move it, or choose another folder: skerry new "
-            "vowels --out DIR",
+            "vowels --out vowels",
         ),
         {"vowels.toml": b"# mine"},
     ),
@@ -42,7 +42,7 @@ ROWS = [
     run(
         "device unknown",
         ["--device", "gpu"],
-        "unknown device 'gpu'; did you mean 'cpu'? Available: auto, cpu, cuda",
+        "unknown device 'gpu'; did you mean 'cuda'? Available: auto, cpu, cuda",
     ),
     run(
         "device of torch",

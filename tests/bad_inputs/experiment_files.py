@@ -24,7 +24,9 @@ ROWS = [
     ),
     toml("utf-16", "rounds = 3".encode("utf-16"), "mine.toml is not UTF-8 text (at byte 0)."),
     Row(
-        "no such file", ("run", "a/b.toml"), ("no file a/b.toml. Make one: skerry new > a/b.toml",)
+        "no such file",
+        ("run", "a/b.toml"),
+        ("no file a/b.toml. Make one: mkdir -p a && skerry new > a/b.toml",),
     ),
     Row(
         "a folder",

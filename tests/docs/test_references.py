@@ -57,11 +57,31 @@ def test_links_lead_to_the_same_in_the_site(tmp_path: Path) -> None:
     site = runpy.run_path(str(DOCS / "site.py"))
     site["gather"](tmp_path)
     for page in tmp_path.rglob("*.md"):
-        if "files" in page.relative_to(tmp_path).parts:
-            continue
         for link in LINK.findall(prose(page)):
             path = link.partition("#")[0]
             assert not path or (page.parent / path).is_file(), f"{page.name} links to {link}"
+
+
+def test_the_site_finds_its_broken_links(tmp_path: Path) -> None:
+    """Links to files and to places in them, from any folder; links to other sites are not asked."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "b c.txt").touch()
+    good = '<a href="../a.html#here"></a><a href="../b%20c.txt"></a><a href="https://x.org/y">'
+    (tmp_path / "in" / "index.html").write_text(good)
+    bad = '<h1 id="here"></h1><a href="in/#no"></a><img src="c.png"><a href="#here"></a>'
+    (tmp_path / "a.html").write_text(bad + '<a href="in"></a><a href="#nowhere"></a>')
+    site = runpy.run_path(str(DOCS / "site.py"))
+    assert site["broken_links"](tmp_path) == [
+        f"a.html: {n}" for n in ("in/#no", "c.png", "#nowhere")
+    ]
+
+
+def test_the_first_page_of_the_site_names_version_and_citation(tmp_path: Path) -> None:
+    site = runpy.run_path(str(DOCS / "site.py"))
+    site["gather"](tmp_path)
+    title, _, line, *_ = (tmp_path / "index.md").read_text(encoding="utf-8").splitlines()
+    assert title == "# Skerry"
+    assert line == f"Version {skerry.__version__}. [How to cite](#how-to-cite)"
 
 
 def anchors(page: Path) -> set[str]:

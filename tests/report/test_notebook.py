@@ -1,10 +1,14 @@
 """In a notebook: tables, pictures, progress, and what is kept on request."""
 
+import pickle
 import sys
+from html import escape
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+from pydantic import BaseModel
 
 import skerry
 from conftest import small
@@ -12,6 +16,7 @@ from skerry.analysis.results import Results
 from skerry.errors import SkerryError
 from skerry.report import notebook
 from skerry.report.figure_kinds import KINDS
+from skerry.runs.executors.here import Here
 from skerry.runs.progress import ProgressGroup
 from skerry.theory import Parameters, best_blend, bound
 
@@ -36,6 +41,51 @@ def test_results_are_a_table_as_on_the_screen(results):
         "seeds: 2>"
     )
     assert "no lanes" in Results(())._repr_html_()
+
+
+def test_a_summary_shows_what_fits_and_has_everything(results, monkeypatch):
+    """Without arguments, the first measures fit on a line, and a sentence names the way to the
+    others, all of which the frame has. It pickles as a plain frame; a changed one is shown
+    whole."""
+    found = results.summary()
+    *rows, told = str(found).splitlines()
+    assert rows[0].split()[:3] == ["average_accuracy", "device_accuracy", "own_accuracy"]
+    assert 80 < len(rows[0]) <= 100
+    assert len(rows) == 5
+    shown, names = len(rows[0].split()), len(results.measures)
+    assert told.startswith(f"{names - shown} more measures, such as results.summary('")
+    assert told.split("'")[1] in results.measures
+    assert escape(told) in found._repr_html_()
+    assert set(found.columns) == {f"{m}{end}" for m in results.measures for end in ("", " ±")}
+    again = pickle.loads(pickle.dumps(found))  # noqa: S301
+    assert type(again) is pd.DataFrame
+    pd.testing.assert_frame_equal(again, pd.DataFrame(found))
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "60")
+    assert len(str(found).splitlines()[0]) <= 60
+    found["mine"] = 1.0
+    assert "mine" in str(found)
+    assert "mine" in found._repr_html_()
+
+
+def test_completion_lists_public_names(results):
+    """What follows a dot: fields and methods of Skerry, options of the functions that are named,
+    nothing private and nothing of pydantic; keys of tables of names."""
+    experiment = skerry.Experiment(model={"name": "mlp", "hidden": 5})
+    listed = {name for name in dir(experiment) if not name.startswith("__")}
+    assert {"server", "rounds", "replace", "with_settings", "load"} <= listed
+    assert not [name for name in listed if name[0] == "_" or hasattr(BaseModel, name)]
+    assert [n for n in dir(experiment.model) if n[0] != "_"] == [
+        "hidden",
+        "name",
+        "private",
+        "weights",
+    ]
+    assert {"sampled", "period", "label"} <= {*dir(experiment.server)}
+    assert {"summary", "plot", "of"} <= {*dir(results)}
+    assert {"run", "Experiment", "theory"} <= {*dir(skerry)}
+    assert not [name for name in dir(skerry) if name[0] == "_" and name != "__version__"]
+    assert "fedavg" in skerry.PRESETS._ipython_key_completions_()
 
 
 def test_a_lane_tells_its_last_values(results):
@@ -164,6 +214,16 @@ def test_a_terminal_has_bars(monkeypatch, progress, is_shown):
     monkeypatch.setattr(sys, "stderr", terminal)
     skerry.run(small("rounds=2"), progress=progress)
     assert ("1 of 1 runs" in terminal.written) == is_shown
+    assert ("building the data" in terminal.written) == is_shown
+
+
+def test_a_log_says_at_once_what_is_done(capfd, monkeypatch):
+    """`progress=True` prints its first line before the data are built, also for an advice."""
+    monkeypatch.delattr(Here, "world")
+    for work in (skerry.run, skerry.advise):
+        with pytest.raises(AttributeError):
+            work(small("rounds=1"), progress=True)
+        assert capfd.readouterr().err.startswith("building the ")
 
 
 def test_a_notebook_has_a_bar(monkeypatch):
@@ -181,5 +241,6 @@ def test_a_notebook_has_a_bar(monkeypatch):
     monkeypatch.setattr(notebook, "SHOW_SECONDS", 0.0)
     skerry.run(small("rounds=2"))
     assert "<progress" in drawn[0]
+    assert "building the data" in drawn[0]
     assert "1 of 1 runs" in "".join(drawn)
     assert drawn[-1] == ""  # gone when all is done

@@ -2,6 +2,8 @@
 said that was not measured."""
 
 import json
+import re
+import runpy
 from collections import Counter
 
 import networkx as nx
@@ -10,30 +12,23 @@ import pytest
 
 import skerry
 from browser import opened
+from command_line import TESTS
 from conftest import small
-from skerry.advice.advise import advise
 from skerry.analysis.cells import ComparedCells
 from skerry.analysis.run_table import RunTable
+from skerry.config.measures import MEASURES
 from skerry.network.fleet import build_fleet
 from skerry.report.figures.islands import device_positions
 from skerry.report.figures.series import break_index
-from skerry.report.page.build import page_html, write_report
+from skerry.report.page.build import write_report
 from skerry.report.page.report_data import TUNED, read_report_data
-from skerry.report.page.sections.advice import FILE, advice_section
 from skerry.report.page.sections.fleet import network_section
-from skerry.report.page.sections.overview import GLOSSARY, answer_sentence, start_cell
+from skerry.report.page.sections.overview import answer_sentence
 from skerry.report.page.sections.provenance import recipe_section
 from skerry.report.page.sections.theory import theory_section
 from skerry.report.screens.run import describe_leaders
 
-LONG = 60  # minutes: seeds, not time, end the race
-
-
-@pytest.fixture(scope="module")
-def advised(tmp_path_factory):
-    out = tmp_path_factory.mktemp("advised")
-    advise(small(), minutes=LONG, seeds=2, among="s2s,s2a", out=out)
-    return out
+ROOT = TESTS.parent
 
 
 @pytest.fixture(scope="module")
@@ -56,26 +51,7 @@ def seen(browser, grid):
         yield found
 
 
-@pytest.fixture(scope="module")
-def shown(browser, advised):
-    with opened(browser, write_report(advised)) as found:
-        yield found
-
-
 # The answer
-
-
-def test_advice_is_the_answer_and_its_cell_is_chosen(shown, advised):
-    kept = json.loads((advised / "advice.json").read_text())
-    study, wanted = read_report_data(advised), kept["recommendation"]
-    assert shown.text("#answer") == kept["summary"][0]
-    cell = dict(zip(study.grid.axes, study.grid.cells[start_cell(study)], strict=True))
-    for field, name in (("server.selection", "selection"), (TUNED, "stepsize")):
-        assert cell.get(field, wanted[name]) == pytest.approx(wanted[name])
-    if "server.selection" in study.grid.axes:
-        chosen = shown.tab.locator("#controls").get_by_label("selection", exact=True)
-        assert chosen.evaluate("one => one.selectedOptions[0].text") == wanted["selection"]
-    assert shown.complaints == []
 
 
 def test_one_cell_is_answered_by_its_verdicts(tmp_path):
@@ -111,93 +87,54 @@ def test_a_lead_at_the_best_stepsize_is_judged_like_any_other(seen, grid):
     )
 
 
-# Advice
-
-
-def advice_rows(shown, number):
-    """The cells of a table of the advice, without its header."""
-    read = "table => [...table.rows].slice(1).map(row => [...row.cells].map(c => c.innerText))"
-    return shown.tab.locator("#advice table").nth(number).evaluate(read)
-
-
-def test_the_advice_follows_what_was_run(shown, advised):
-    """Its words, its standings and what would change it are those of advice.json."""
-    kept = json.loads((advised / FILE).read_text())
-    order = shown.tab.locator("main > section").evaluate_all("all => all.map(one => one.id)")
-    assert order[:2] == ["run", "advice"]
-    told = shown.text("#advice")
-    for line in kept["summary"]:
-        assert " ".join(line.split()) in told
-    standings, effects = advice_rows(shown, 0), advice_rows(shown, 1)
-    name, beta = kept["recommendation"]["primitive"], kept["recommendation"]["beta"]
-    assert standings[0][0] == (name if beta is None else f"{name}({beta:g})")
-    for row, found in zip(standings, kept["pilot"]["standings"], strict=True):
-        mean = found["scores"]["global"]["mean"]
-        assert float(row[4].split(" ± ")[0]) == pytest.approx(mean, abs=0.006)
-    assert [row[0] for row in effects] == [one["condition"] for one in kept["sensitivity"]]
-
-
-def test_one_seed_has_no_interval(tmp_path):
-    """Scores of a single seed stand without a spread, not with one that is not a number."""
-    advise(small(), among="s2s,s2a", minutes=LONG, seeds=1, out=tmp_path)
-    blocks = advice_section(read_report_data(tmp_path)).blocks
-    standings = next(block for block in blocks if block["kind"] == "table")
-    cells = [cell for row in standings["rows"] for cell in row]
-    assert cells
-    assert not any("±" in cell or "nan" in cell for cell in cells)
-
-
-@pytest.fixture
-def without(advised, tmp_path):
-    """The runs of the advised folder alone."""
-    (tmp_path / "skerry.sqlite").write_bytes((advised / "skerry.sqlite").read_bytes())
-    return tmp_path
-
-
-def test_without_an_advice_there_is_no_section(without):
-    assert advice_section(read_report_data(without)) is None
-
-
-@pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"summary": []}', '{"summary": 3, "notes": null}', "[" * 100_000]
-)
-def test_an_advice_that_cannot_be_read_is_told(without, content):
-    """It is said in its section, and the others are shown."""
-    (without / FILE).write_text(content)
-    page = page_html(read_report_data(without))
-    assert "cannot be read as advice" in page
-    assert '"name":"winners"' in page
-
-
-def test_hostile_advice_is_shown_as_text(browser, advised, without):
-    """Whatever an advice says is read, not run."""
-    hostile = "<img src=x onerror=\"document.title='broken in'\"></script><script>1</script>"
-    kept = json.loads((advised / FILE).read_text())
-    kept["summary"] = [hostile, hostile]
-    kept["notes"] = [hostile]
-    kept["pilot"]["standings"][0]["primitive"] = hostile
-    kept["pilot"]["standings"][0]["beta"] = None
-    (without / FILE).write_text(json.dumps(kept))
-    with opened(browser, write_report(without)) as page:
-        assert page.complaints == []
-        assert page.text("#advice").count(hostile) == 4
-        assert page.tab.locator("#advice img, #advice script").count() == 0
-
-
 # Words
 
 
+def unexplained(page):
+    """The table headings without a meaning, except values and labels."""
+    read = """all => all.filter(one => one.innerText.trim() && !one.querySelector("[title]"))
+        .map(one => one.innerText.trim())"""
+    headings = page.tab.locator("thead th").evaluate_all(read)
+    return {one for one in headings if not re.fullmatch(r"[\d.]+", one)}
+
+
 def test_words_are_explained_at_the_top_and_where_they_stand(seen):
-    """Six words, in a list, and for whoever points at one of them."""
+    """Six words at the top, all words at the end, and for whoever points at a word or heading."""
     terms = seen.tab.locator("#words dt").all_inner_texts()
-    assert terms == [term for term, _ in GLOSSARY] == ["S2S", "S2A", "blend", "K", "H", "cell"]
+    assert terms == ["s2s", "s2a", "blend", "K", "H", "cell"]
     assert seen.tab.locator("#words").evaluate("one => one.open")
+    seen.tab.get_by_text("All cells", exact=True).click()
+    seen.tab.wait_for_selector(".winners details table")
+    assert unexplained(seen) == set()
+    listed = dict(
+        seen.tab.locator("#terms dl").evaluate(
+            """dl => [...dl.querySelectorAll("dt")].map(
+                one => [one.textContent, one.nextSibling.textContent])"""
+        )
+    )
+    glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    for term in ("sampled, K", "mixing parameter, p", "one_each", "stepsize, η", "seed"):
+        assert listed[term] in glossary
+    assert "own labels" in listed
+    sliders = seen.tab.locator("#theory .explorer-slider label")
+    assert all(sliders.evaluate_all("all => all.map(one => one.title)"))
+
+
+def test_terms_are_those_of_the_docs():
+    """The words of the page are written in the docs alone, and every measure has one."""
+    generate = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    kept = generate["TERMS"].read_text(encoding="utf-8")
+    assert kept == generate["terms"](), "out of date. Run: python docs/generate.py"
+    assert {one.get("measure") for one in json.loads(kept)} >= set(MEASURES)
+
+
+def test_words_are_pointed_at(seen):
     pointed = dict(
         seen.tab.locator("abbr").evaluate_all("all => all.map(a => [a.textContent, a.title])")
     )
-    assert pointed["s2a"].startswith("S2A: ")
+    assert pointed["s2a"].startswith("s2a: ")
     assert pointed["cells"].startswith("cell: ")
-    assert any(words.startswith("K: ") for words in pointed.values())
+    assert any(words.startswith("sampled: ") for words in pointed.values())
 
 
 def test_labels_are_plain(seen):
@@ -214,22 +151,6 @@ def test_the_command_to_copy_runs(grid):
     blocks = recipe_section(read_report_data(grid)).blocks
     commands = [one["content"] for one in blocks if one["kind"] == "code"]
     assert commands[-1] == "skerry sweep sweep.toml --out again"
-
-
-# The theory
-
-
-def test_the_theory_begins_at_the_measured_constants(shown, advised):
-    """It says what the advice says of the same bounds: who needs fewer rounds, and how many."""
-    kept = json.loads((advised / "advice.json").read_text())
-    s2s, s2a = (one["rounds"] for one in kept["bounds"]["order"][:2])
-    told = shown.text("#theory")
-    fewer, more = sorted((s2s, s2a))
-    assert f"{'S2S' if s2s < s2a else 'S2A'} needs fewer rounds here" in told
-    factor = float(told.partition("a factor of ")[2].partition(")")[0])
-    assert factor == pytest.approx(more / fewer, rel=0.01)
-    assert "measured by skerry advise" in told
-    assert shown.tab.locator("#theory .explorer-source", has_text="assumed").count() == 0
 
 
 # What was not measured
@@ -263,6 +184,8 @@ def test_no_line_is_drawn_where_nothing_was_measured(seen):
     assert rounds == [[0, None, 9, 10, 11, 12]] * 2
     bands = [one["x"] for one in seen.traces("curves") if not one["name"]]
     assert all(0 not in band or len(band) == 1 for band in bands)
+    for widget in ("curves", "cost"):
+        assert "evaluated from round 9 on" in seen.text(f".{widget} figcaption")
 
 
 @pytest.mark.parametrize("kind", ["curves", "cost"])
@@ -313,18 +236,6 @@ def test_islands_are_counted_from_zero_everywhere(grid):
         == [f"island {name}" for name in dict.fromkeys(world.islands)]
         == ["island 0", "island 1"]
     )
-
-
-def test_a_wide_table_says_that_it_scrolls(browser, shown, advised):
-    hints = "#advice .hint:visible"
-    with opened(browser, advised / "report.html", phone=True) as page:
-        assert page.tab.locator(hints).count() >= 1
-        assert "scroll" in page.tab.locator(hints).first.inner_text()
-    for hint in shown.tab.locator(".hint:visible").all():
-        wide = hint.evaluate(
-            "one => one.nextElementSibling.scrollWidth > one.nextElementSibling.clientWidth"
-        )
-        assert wide
 
 
 def test_what_was_given_from_python_is_said_to_be_missing(tmp_path):

@@ -9,7 +9,7 @@ from skerry.config.experiment import Experiment
 from skerry.records.activity import Presence
 from skerry.records.store import Store
 from skerry.report.screens import progress
-from skerry.report.screens.progress import RunBars, SweepProgress
+from skerry.report.screens.progress import SweepBars, SweepProgress
 from skerry.report.watched import WatchedFolder
 from skerry.runs.executors.executor import StackJob, Tick
 from skerry.runs.run import run
@@ -98,6 +98,9 @@ class Rows:
     def update(self, row, **changed):
         self.rows[row].append(changed)
 
+    def remove_task(self, row):
+        pass
+
 
 def test_a_run_tells_how_long_it_takes_yet(clock):
     """Of all that was asked for, not of the stack under way alone."""
@@ -105,7 +108,7 @@ def test_a_run_tells_how_long_it_takes_yet(clock):
         Experiment.parse({}, ["rounds=50", "network.devices=10", "server.sampled=2", f"seed={s}"])
         for s in range(2)
     ]
-    bars = RunBars(Rows())
+    bars = SweepBars(Rows(), "average_accuracy")
     bars.planned(asked)
     stack = StackJob(tuple(asked[:1]), SimpleNamespace(steps=10))
     bars.stack_begun(stack)
@@ -113,12 +116,13 @@ def test_a_run_tells_how_long_it_takes_yet(clock):
     bars.tick(stack, Tick(1, 10, 10))
     clock.now = 101
     bars.tick(stack, Tick(2, 20, 20))
-    last = bars._progress.rows[0][-1]
-    assert (last["completed"], last["total"]) == (2, 50)
-    assert last["status"] == "round 2 of 50, about 2 min left, 10 device-steps/s"
+    all_runs, one_stack = (row[-1] for row in bars._progress.rows)
+    assert (one_stack["completed"], one_stack["total"]) == (2, 50)
+    assert one_stack["status"] == "round 2 of 50"
+    assert all_runs["status"] == "0 of 2 runs, about 2 min left, 10 device-steps/s"
 
 
-class Stopped(RunBars):
+class Stopped(SweepBars):
     def tick(self, job, tick):
         super().tick(job, tick)
         if tick.round == 5:
@@ -129,12 +133,18 @@ def test_the_bar_of_a_resumed_run_begins_where_it_was(tmp_path):
     """Before its first round is computed; until then it has no share."""
     asked = small("rounds=10")
     with pytest.raises(KeyboardInterrupt):
-        run(asked, out=tmp_path, device="cpu", progress=Stopped(Rows()), checkpoint_seconds=0)
+        run(
+            asked,
+            out=tmp_path,
+            device="cpu",
+            progress=Stopped(Rows(), "average_accuracy"),
+            checkpoint_seconds=0,
+        )
     with Store.read(tmp_path) as store:
         (found,) = store.runs()
-    again = RunBars(Rows())
+    again = SweepBars(Rows(), "average_accuracy")
     run(asked, out=tmp_path, device="cpu", progress=again, checkpoint_seconds=0)
-    begun, first, *_ = again._progress.rows[0]
+    begun, first, *_ = again._progress.rows[1]
     assert begun["total"] is None
     assert (first["completed"], first["total"]) == (found.rounds_done, 10)
     assert again._progress.lines == [f"Continuing 1 run from round {found.rounds_done} of 10."]

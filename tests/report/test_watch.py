@@ -26,7 +26,7 @@ from skerry.records import activity
 from skerry.records.activity import Presence, device_steps, is_alive, is_working, text_digest
 from skerry.records.store import FILE, Store
 from skerry.report.screens import watch
-from skerry.report.screens.watch import render, show_live
+from skerry.report.screens.watch import render, show_live, verdict
 from skerry.report.snapshot import covered_length, recent_speed
 from skerry.report.watched import WatchedFolder
 from skerry.runs.progress import Progress
@@ -222,7 +222,7 @@ def test_what_fails_and_diverges_is_counted_and_told(tmp_path):
     told = as_text(snapshot)
     assert "this primitive is broken" in told
     assert "no longer finite after round" in told
-    assert "Done. 2 runs failed." in told
+    assert verdict(snapshot).startswith("Done. 2 runs failed. ")
 
 
 def test_a_hostile_note_moves_nothing_on_the_screen(tmp_path):
@@ -437,7 +437,8 @@ def test_a_terminal_sees_the_sweep_to_its_end(tmp_path, monkeypatch):
     assert last.finished == 12
     shown = view.console.file.getvalue()
     assert "12 to do" in shown or "8 to do" in shown
-    assert shown.rstrip("\x1b[?25h\n").endswith(f"Done. Look closer: skerry results {out}")
+    assert shown.rstrip("\x1b[?25h\n").endswith("finished")
+    assert verdict(last) == f"Done. Look closer: skerry results {out}"
 
 
 @pytest.mark.slow

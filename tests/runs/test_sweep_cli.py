@@ -13,7 +13,7 @@ from command_line import SCRIPT, environment, skerry
 from conftest import small
 from skerry.config.experiment import Experiment
 from skerry.report.screens import progress
-from skerry.report.screens.progress import show_sweep_progress
+from skerry.report.screens.progress import show_progress
 from skerry.runs.run import run
 from skerry.runs.sweep import Sweep
 
@@ -177,7 +177,7 @@ def test_what_is_wrong_is_told_in_a_line(grid, arguments, line):
 def test_a_run_of_a_sweep_says_what_to_do(grid):
     outcome = skerry("run", grid())
     assert outcome.code == 2
-    assert outcome.err.endswith(f"Run it with: skerry sweep {grid()}\n")
+    assert outcome.err.endswith(f"Run it with: skerry sweep {grid()} --out runs\n")
 
 
 def cells_of(*arguments):
@@ -245,10 +245,10 @@ def test_a_terminal_gets_bars(grid, monkeypatch, workers):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with show_sweep_progress("average_accuracy") as watcher:
+    with show_progress("average_accuracy") as watcher:
         run(Sweep.load(grid()), out="runs", progress=watcher, workers=workers)
     told = sys.stderr.getvalue()
-    assert "sweep" in told
+    assert "all" in told
     assert "8 of 8 runs" in told
     assert "best so far" in told
     assert watcher.share == 1.0

@@ -2,7 +2,6 @@
 
 import json
 import math
-import shlex
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -22,9 +21,9 @@ from skerry.advice.sensitivity import Effect, effects
 from skerry.advice.settings import Entry, budget_of, space_of
 from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
-from skerry.errors import SkerryError, writing
+from skerry.errors import SkerryError, skerry_command, writing
 from skerry.files import replace_file
-from skerry.report.page.sections.advice import FILE
+from skerry.report.page.advice_file import FILE
 from skerry.runs.driver import Driver
 from skerry.runs.executors.here import Here
 from skerry.runs.materials import collect_materials, with_materials
@@ -116,24 +115,20 @@ class Advice:
         """Commands that run the recommendation, and compare it with no server."""
         if not self.source:
             return {}
-        file = [word for word in self.source[:1] if not word.startswith("--set")]
+        file = [word for word in self.source[:1] if not word.startswith("--")]
         own = self.source[len(file) :][1::2]  # of `--set FIELD=VALUE` the settings
         settings = {one.partition("=")[0].strip(): one for one in own}
         settings["rounds"] = f"rounds={self.experiment.rounds}"
-        for name in ("primitive", "beta", "sampled", "period", "selection"):
+        for name in ("primitive", "beta"):  # K, H and the rule stay where no server is advised
             settings.pop(f"server.{name}", None)
         settings |= {one.partition("=")[0]: one for one in self.settings}
-        words = ["skerry", "run", *file]
-        words += [word for one in settings.values() for word in ("--set", one)]
+        command = partial(skerry_command, "run", *map(Path, file), settings=settings.values())
         preset = self.entry.candidate.preset
         mine = preset or str(self.recommendation["primitive"])
         if self.recommendation["beta"] is not None:
             mine = f"{mine}:{self.recommendation['beta']:g}"
-        compared = [*words, "--compare", f"{mine},none" if mine != "none" else "none,s2s,s2a"]
-        return {
-            "use": shlex.join([*words, *(["--compare", preset] if preset else [])]),
-            "compare": shlex.join(compared),
-        }
+        compared = f"{mine},none" if mine != "none" else "none,s2s,s2a"
+        return {"use": command(compare=preset or None), "compare": command(compare=compared)}
 
     def to_json(self) -> dict[str, Any]:
         """The advice as strict JSON; numbers that are not finite become null."""
@@ -252,7 +247,7 @@ def advise(
     dataset: "Dataset | tuple[Any, Any, Any, Any] | None" = None,
     model: Callable[..., Any] | None = None,
     out: str | Path | None = None,
-    progress: AdviceProgress | None = None,
+    progress: AdviceProgress | bool | None = None,
     source: Sequence[str] = (),
 ) -> Advice:
     """Run an experiment's own fleet, data and model, and recommend a setting of the server.
@@ -271,9 +266,13 @@ def advise(
     `budget` limits the cost of a whole run in messages at their `prices`, `budget_uploads` counts
     uploads alone, and `budget_bytes` is in bytes. `graph`, `dataset` and `model` replace those of
     the experiment. With `out` the pilot's runs are recorded in that folder, and runs that are
-    already recorded there are not repeated. `source` has the words of a command line that name the
-    experiment, for the commands that the answer prints.
+    already recorded there are not repeated. `progress` is True for a progress bar, or lines where
+    there is no terminal (the default on a terminal), False for none, or your own `AdviceProgress`.
+    `source` has the words of a command line that name the experiment, for the commands that the
+    answer prints.
     """
+    from skerry.advice.screen import show_advice_progress
+
     timer = Timer(60 * minutes)
     if budget_uploads is not None:
         if budget is not None or prices is not None:
@@ -302,10 +301,15 @@ def advise(
     if rounds is not None:
         asked = asked.with_settings(f"rounds={rounds}")
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
-    with Here(device=device, materials=materials) as here, records as folder:
-        progress = progress or AdviceProgress()
+    with (
+        nullcontext(progress)
+        if isinstance(progress, AdviceProgress)
+        else show_advice_progress(minutes, progress) as shown,
+        Here(device=device, materials=materials) as here,
+        records as folder,
+    ):
         advice = advise_on(
-            question, asked, here, Path(folder), timer, progress, materials, tuple(source)
+            question, asked, here, Path(folder), timer, shown, materials, tuple(source)
         )
     if out is not None:
         text = json.dumps(advice.to_json(), indent=1, allow_nan=False)

@@ -354,7 +354,11 @@ class _Lines(AdviceProgress):
 
 
 @contextmanager
-def show_advice_progress(minutes: float) -> Iterator[AdviceProgress]:
+def show_advice_progress(minutes: float, wanted: bool | None = True) -> Iterator[AdviceProgress]:
+    """A bar on a terminal (also if `wanted` is None), lines elsewhere."""
+    if not wanted and (wanted is False or not sys.stderr.isatty()):
+        yield AdviceProgress()
+        return
     if not sys.stderr.isatty():
         yield _Lines()
         return

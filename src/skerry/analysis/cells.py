@@ -6,7 +6,7 @@ A cell is one combination of the fields that vary between runs, other than seed 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,7 @@ class Cells:
     statuses: Counter[str]  # how many runs are finished, diverged, running or failed
     stopped: str = ""  # a sentence on runs that a stop rule has ended, if there are any
     unmeasured: int = 0  # how many of the finished runs have no value of this measure
+    experiments: tuple[Any, ...] = field(default=(), repr=False)  # of all runs
 
     @cached_property
     def labels(self) -> list[str]:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from skerry.analysis import statistics
 from skerry.analysis.statistics import Estimate, estimate, holm, moments
+from skerry.config.labels import APART
 
 LEVEL = 0.05
 
@@ -86,8 +87,9 @@ class BestLabel:
 
 
 def reference_label(labels: Sequence[str]) -> str:
-    """The label that others are compared with by default: s2a, or the first."""
-    return "s2a" if "s2a" in labels else labels[0]
+    """The label that others are compared with by default: s2a (of several folders or experiments
+    that of the first), or the first label."""
+    return next((one for one in labels if one.partition(APART)[0] == "s2a"), labels[0])
 
 
 def find_best_label(

@@ -1,16 +1,17 @@
 """The scores of single devices at the end of runs, by cell and label, averaged over seeds."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skerry.analysis.cells import Cell
-from skerry.analysis.run_table import RunTable
+from skerry.analysis.run_table import RunTable, Stores, join, open_stores
 from skerry.config.measures import traits
 from skerry.errors import RecordsError
-from skerry.records.store import Store
+from skerry.files import place_of
+from skerry.records.store import Run, Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,27 +81,31 @@ def tenths(values: "pd.Series[float]", lower_is_better: bool) -> tuple[float, fl
     return float(ranked[:size].mean()), float(ranked[-size:].mean())
 
 
-def devices(path: Path | str) -> DeviceResults:
+def devices(path: Stores) -> DeviceResults:
     """The scores of every device at the end of the finished runs of a store (its folder or its
-    file), as means over seeds."""
-    with Store.read(path) as store:
-        runs = tuple(run for run in store.runs() if run.status == "finished")
-        return read_device_results(store, RunTable(runs))
+    file), or of a list of them, as means over seeds."""
+    with open_stores(path) as stores:
+        table = join([RunTable(tuple(one.runs()), paths=(place_of(one.path),)) for one in stores])
+        runs = tuple(run for run in table.runs if run.status == "finished")
+        return read_device_results(stores, replace(table, runs=runs, known_fields=table.fields))
 
 
-def read_device_results(store: Store, table: RunTable) -> DeviceResults:
-    """The device scores of these runs of a store. Runs without device scores are left out."""
+def read_device_results(stores: Sequence[Store], table: RunTable) -> DeviceResults:
+    """The device scores of these runs of stores. Runs without device scores are left out."""
     import pandas as pd
+
+    def scores_of(run: Run) -> "DeviceTable | None":
+        return next(filter(None, (store.devices(run.key) for store in stores)), None)
 
     rows = []
     for cell, by_label in table.positions.items():
         for label in table.labels:
             runs = (table.runs[place] for place in by_label.get(label, {}).values())
-            if scores := list(filter(None, (store.devices(run.key) for run in runs))):
+            if scores := list(filter(None, map(scores_of, runs))):
                 rows.append(_average(cell, label, scores, table))
     if not rows:
         raise RecordsError(
-            f"no finished run in {store.place} has the scores of single devices. Either an older "
+            f"no finished run in {table.place} has the scores of single devices. Either an older "
             "version recorded the runs, or evaluate.measures lacks devices. Run them again."
         )
     return DeviceResults(table.axes, pd.concat(rows, ignore_index=True))

@@ -1,13 +1,15 @@
 """Runs as pandas frames, and frames as CSV files that are safe in a spreadsheet."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.analysis.names import UNSET, Fields, flat_fields, run_label, short_names
+from skerry.analysis.names import FOLDER, UNSET, Fields, flat_fields, run_label, short_names
 from skerry.errors import printable
+from skerry.plugins import registry
 from skerry.records.parts import History, last_values
 from skerry.records.store import Run
 
@@ -67,6 +69,27 @@ def csv_bytes(frame: "pd.DataFrame") -> bytes:
     return safe.rename(columns=_escape_formula).to_csv(index=False).encode()
 
 
+@cache
+def summary_type() -> "type[pd.DataFrame]":
+    """The class of the frame of `results.summary()`. It is created late, because pandas is slow to
+    import."""
+    import pandas as pd
+
+    class Summary(pd.DataFrame):
+        """A frame that shows as many of its measures as fit; pickles and copies are plain."""
+
+        def __repr__(self) -> str:
+            return str(registry.view("text_of_summary")(pd.DataFrame(self)))
+
+        def _repr_html_(self) -> str:
+            return str(registry.view("html_of_summary")(pd.DataFrame(self)))
+
+        def __reduce__(self) -> Any:
+            return pd.DataFrame(self).__reduce__()
+
+    return Summary
+
+
 def _measures(histories: Iterable[History]) -> list[str]:
     names = dict.fromkeys(name for history in histories for name in history)
     return [name for name in names if name != "round"]
@@ -103,10 +126,13 @@ def _experiments(
 
 
 def _fields(run: Run, known: Fields) -> Fields:
-    """All fields of the run's experiment, None if unset, and the versions of a user's own code."""
+    """All fields of the run's experiment, None if unset, the versions of a user's own code, and
+    the folder, where there are several."""
     own = {path: v for path, v in flat_fields(run.experiment).items() if path not in LABELS}
     plain = {path: None if value == UNSET else value for path, value in own.items()}
-    return plain | {path: v for path, v in known.items() if path.endswith(".source")}
+    return plain | {
+        path: v for path, v in known.items() if path.endswith(".source") or path == FOLDER
+    }
 
 
 def _escape_formula(cell: Any) -> Any:

@@ -16,6 +16,9 @@ from skerry.records.reading import SOURCE_OF
 Fields = dict[str, Any]  # by `section.field`; lists are text, to be grouped and compared
 UNSET = "unset"
 LABEL_SOURCE = "server.primitive.source"  # of a user's own primitive: part of its label
+FOLDER = "folder"  # where runs of several stores were recorded
+LABEL_FOLDER = "folder.told"  # the folder, where it is part of the label
+BESIDE_CELLS = {LABEL_SOURCE, FOLDER, LABEL_FOLDER}  # these do not separate cells
 UNKNOWN = "unknown"
 SHOWN_DIGITS = 8
 MOST_TOLD = 3  # fields in the label of an experiment of a list, unless it needs more
@@ -92,11 +95,12 @@ def _sources(run: Recorded) -> dict[str, tuple[str, str]]:
 
 
 def run_label(run: Recorded, fields: Fields) -> str:
-    """The label of a run in a table: its primitive or preset, and the version of a primitive that
-    was edited between runs: `mine:half · source 3f2a91c0`."""
-    source = fields.get(LABEL_SOURCE)
-    label = run.experiment.server.label
-    return f"{label}{labels.APART}source {source}" if source else label
+    """The label of a run in a table: its primitive or preset, the version of a primitive that was
+    edited between runs, and the folder of a setting that several folders hold:
+    `mine:half · source 3f2a91c0`, `s2s · older`."""
+    source, folder = fields.get(LABEL_SOURCE), fields.get(LABEL_FOLDER)
+    ends = [f"source {source}"] * bool(source) + [str(folder)] * bool(folder)
+    return labels.APART.join([run.experiment.server.label, *ends])
 
 
 def tell_apart(fields: Sequence[Fields]) -> list[str]:

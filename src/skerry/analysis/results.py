@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 
+from skerry.analysis.frame import summary_type
 from skerry.analysis.names import LABEL_SOURCE, Fields, fields_of_runs, tell_apart
 from skerry.analysis.run_table import STUDY, RunTable
 from skerry.analysis.statistics import estimate
@@ -262,7 +263,7 @@ class Results(Sequence[Lane]):
         return RunTable(
             tuple(replace(lane.run, experiment=lane.experiment) for lane in lanes if lane.run),
             {lane.key: lane.history for lane in lanes},
-            Path("these results"),
+            (Path("these results"),),
         )
 
     def of(self, primitive: str | Callable[..., Any]) -> "Results":
@@ -311,7 +312,8 @@ class Results(Sequence[Lane]):
         return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
 
     def summary(self, *measures: str) -> "pd.DataFrame":
-        """A row per label: mean over seeds of the final values, and half of the 95 % interval."""
+        """A row per label: mean over seeds of the final values, and half of the 95 % interval.
+        Without arguments it has all measures, and shows the most important ones, as many as fit."""
         import pandas as pd
 
         known = dict.fromkeys(measure for lane in self for measure in lane.final)
@@ -321,7 +323,8 @@ class Results(Sequence[Lane]):
             for measure in measures or known:
                 found = estimate(lanes.final(measure))
                 row |= {measure: found.mean, f"{measure} ±": found.half_width}
-        return pd.DataFrame.from_dict(rows, orient="index")
+        frame = pd.DataFrame.from_dict(rows, orient="index")
+        return frame if measures or frame.empty else summary_type()(frame)
 
     def to_json(self, histories: bool = True) -> dict[str, Any]:
         return {"lanes": [lane.to_json(histories) for lane in self.lanes]}
@@ -336,7 +339,7 @@ def results_of(store: Store, keys: Iterable[str]) -> Results:
 
 
 def _lane(run: Run, table: RunTable) -> Lane:
-    history, path = table.histories[run.key], table.path
+    history, [path] = table.histories[run.key], table.paths
     return Lane(
         run.key,
         run.experiment,

@@ -6,7 +6,8 @@ The fields that vary between the runs make the cells of a grid. Each cell holds 
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,12 +19,13 @@ from numpy.typing import ArrayLike
 from skerry.analysis import frame, names
 from skerry.analysis.cells import Cell, Cells, ComparedCells, Readings, measured_labels, sort_key
 from skerry.analysis.compare import LEVEL, reference_label
-from skerry.analysis.names import LABEL_SOURCE, Fields, Where, cell_fields
+from skerry.analysis.names import BESIDE_CELLS, FOLDER, LABEL_FOLDER, Fields, Where, cell_fields
 from skerry.config import labels
 from skerry.config.measures import MEASURES, shown
-from skerry.errors import RecordsError, SkerryError, argument, typed, unknown
+from skerry.errors import RecordsError, SkerryError, argument, skerry_command, unknown
+from skerry.files import place_of
 from skerry.records.parts import History
-from skerry.records.store import Run, Store
+from skerry.records.store import FILE, Run, Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 SEED = "seed"
 STUDY = "study"  # an extra field for runs with equal fields but different data or models
 
+Stores = Path | str | Sequence[Path | str]  # the folder or the file of a store, or several of them
 Positions = dict[str, dict[int, int]]  # by label and seed, the position of a run in `RunTable.runs`
 
 
@@ -43,14 +46,25 @@ class Group:
     runs: Mapping[int, int]  # by seed, the position of the run in the table
 
 
-class _StoredHistories(dict[str, History]):
-    """Histories by run key, each read from an open store whenever it is asked for."""
+class _Histories(dict[str, History]):
+    """Histories by run key, each read by a function, as from a store, whenever it is asked for."""
 
-    def __init__(self, store: Store):
-        self._store = store
+    def __init__(self, read: Callable[[str], History]):
+        self._read = read
 
     def __missing__(self, key: str) -> History:
-        return self._store.history(key)
+        return self._read(key)
+
+
+@contextmanager
+def open_stores(paths: Stores) -> Iterator[list[Store]]:
+    """Open stores to read, each once."""
+    named = [paths] if isinstance(paths, Path | str) else paths
+    with ExitStack() as stack:
+        stores = [stack.enter_context(Store.read(path)) for path in named]
+        if not stores:
+            raise RecordsError("no folder is named (got an empty list). Give one or more folders.")
+        yield list({store.path.resolve(): store for store in reversed(stores)}.values())[::-1]
 
 
 @dataclass(frozen=True)
@@ -60,15 +74,17 @@ class RunTable:
     runs: tuple[Run, ...]
     histories: Mapping[str, History] = field(default_factory=dict, repr=False)
     """By run key, the recorded rounds. May be empty where only the grid is needed."""
-    path: Path = Path("the store")  # the store's folder or file, as the user named it
+    paths: tuple[Path, ...] = (Path("the store"),)  # the files or folders of the stores
     known_fields: Mapping[str, Fields] | None = field(default=None, repr=False)
     """By run key, its fields, where the caller has them already."""
 
     @classmethod
-    def read(cls, path: Path | str) -> "RunTable":
-        """All runs of a store (its folder or its file), with all histories in memory."""
-        with Store.read(path) as store:
-            return replace(cls.from_store(store), path=Path(path))
+    def read(cls, paths: Stores) -> "RunTable":
+        """All runs of a store, or of several, with all histories in memory."""
+        with open_stores(paths) as stores:
+            return join(
+                [replace(cls.from_store(one), paths=(place_of(one.path),)) for one in stores]
+            )
 
     @classmethod
     def from_store(cls, store: Store, keys: Iterable[str] | None = None) -> "RunTable":
@@ -76,12 +92,18 @@ class RunTable:
         wanted = None if keys is None else dict.fromkeys(keys)
         found = {run.key: (run, history) for run, history in store.histories(wanted)}
         runs = tuple(found[key][0] for key in (wanted or found))
-        return cls(runs, {key: history for key, (_, history) in found.items()}, store.path)
+        return cls(runs, {key: history for key, (_, history) in found.items()}, (store.path,))
 
     @classmethod
-    def stream(cls, store: Store) -> "RunTable":
-        """The undamaged runs of an open store, whose histories are read when asked for."""
-        return cls(tuple(store.sound_runs()), _StoredHistories(store), store.path).numbered()
+    def stream(cls, stores: Iterable[Store]) -> "RunTable":
+        """The undamaged runs of open stores, whose histories are read when asked for."""
+        parts = ((tuple(s.sound_runs()), _Histories(s.history), (s.path,)) for s in stores)
+        return join([cls(*part) for part in parts])
+
+    @property
+    def place(self) -> str:
+        """The stores, in a message."""
+        return " and ".join(map(str, self.paths))
 
     def numbered(self) -> "RunTable":
         """A copy of the table in which runs with equal fields are in separate studies instead of
@@ -109,13 +131,14 @@ class RunTable:
     def axes(self) -> tuple[str, ...]:
         """The fields that vary between the runs."""
         found = names.varying_fields([self.fields[run.key] for run in self.runs])
-        return tuple(name for name in found if name != LABEL_SOURCE)
+        return tuple(name for name in found if name not in BESIDE_CELLS)
 
     @cached_property
     def constants(self) -> dict[str, Any]:
         """The fields that are the same in all runs."""
         first = self.fields[self.runs[0].key]
-        return {name: value for name, value in first.items() if name not in self.axes}
+        beside = {*self.axes, *BESIDE_CELLS}
+        return {name: value for name, value in first.items() if name not in beside}
 
     @cached_property
     def positions(self) -> dict[Cell, Positions]:
@@ -154,7 +177,7 @@ class RunTable:
         runs = tuple(run for run in self.check_not_empty().runs if run.status == "finished")
         if not runs:
             raise RecordsError(
-                f"none of the runs in {self.path} is finished ({format_statuses(self.statuses)}). "
+                f"none of the runs in {self.place} is finished ({format_statuses(self.statuses)}). "
                 "Give the command that started them again to resume them."
             )
         return replace(self, runs=runs)
@@ -163,8 +186,8 @@ class RunTable:
         """Return the table, or raise an error if it has no runs."""
         if not self.runs:
             raise RecordsError(
-                f"no runs are recorded in {self.path}. Record some: skerry run --out "
-                f"{typed(self.path)}"
+                f"no runs are recorded in {self.place}. Record some: "
+                f"{skerry_command('run', out=place_of(self.paths[0]))}"
             )
         return self
 
@@ -217,7 +240,7 @@ class RunTable:
             return name
         if name in MEASURES:
             raise RecordsError(
-                f"no finished run in {self.path} measured {name}. Choose from: "
+                f"no finished run in {self.place} measured {name}. Choose from: "
                 f"{', '.join(sorted(self.measures))}; or add it to evaluate.measures and run again."
             )
         raise SkerryError(unknown("measure", name, self.measures))
@@ -239,7 +262,7 @@ class RunTable:
         ]
         if np.isnan(values).all():
             raise RecordsError(
-                f"no finished run in {self.path} measured {measure} in its last {last} rounds. "
+                f"no finished run in {self.place} measured {measure} in its last {last} rounds. "
                 f"Take more of them: a larger {argument('last')}."
             )
         diverged = [run for run in self.runs if run.status == "diverged"]
@@ -283,6 +306,7 @@ class RunTable:
             statuses=self.statuses,
             stopped=describe_stopped(self.runs),
             unmeasured=sum(finished) - int(np.isfinite(values[finished]).sum()),
+            experiments=tuple(run.experiment for run in self.runs),
         )
 
     def frame(self) -> "pd.DataFrame":
@@ -294,22 +318,70 @@ class RunTable:
         return frame.of_runs(self.runs, self.histories, self.fields)
 
 
-def load(path: Path | str) -> "pd.DataFrame":
-    """One row for each round of each run in a store (its folder or its file).
+def join(tables: Sequence[RunTable]) -> RunTable:
+    """One table of the runs of several stores. A run that several of them hold counts once. Labels
+    name the folder where runs of one setting lie in several, which may hold versions of one
+    experiment and not its seeds, and where a user's code or data differ between folders."""
+    if len(tables) == 1:
+        return tables[0]
+    homes: dict[str, list[int]] = {}
+    for number, table in enumerate(tables):
+        for run in table.check_not_empty().runs:
+            homes.setdefault(run.key, []).append(number)
+    entries = [{run.key: run for run in table.runs} for table in tables]
+
+    def home(key: str) -> int:  # the first folder where the run is finished, if it is anywhere
+        return min(homes[key], key=lambda one: entries[one][key].status != "finished")
+
+    runs = tuple(entries[home(key)][key] for key in homes)
+    versions = names.fields_of_runs(runs)  # with `field.source` where folders differ
+    settings: dict[str, Cell] = {
+        key: (tables[at].label_of[key], frozenset(tables[at].fields[key].items()))
+        for key, (at, *_) in homes.items()
+    }
+    shared: dict[Cell, set[int]] = {}  # by setting, the folders that hold all of its runs
+    for key, setting in settings.items():
+        shared[setting] = shared.get(setting, set(homes[key])).intersection(homes[key])
+    told = {label for (label, _), folders in shared.items() if not folders}
+    told |= {label for key, (label, same) in settings.items() if len(versions[key]) > len(same)}
+    folder = _short_paths([table.paths[0] for table in tables])
+    fields = {}
+    for key, (at, *more) in homes.items():
+        fields[key] = {**tables[at].fields[key]}
+        fields[key][FOLDER] = " and ".join(folder[one] for one in (at, *more))
+        if settings[key][0] in told:
+            fields[key][LABEL_FOLDER] = folder[at]
+    paths = tuple(path for table in tables for path in table.paths)
+    return RunTable(runs, _Histories(lambda key: tables[home(key)].histories[key]), paths, fields)
+
+
+def _short_paths(paths: Sequence[Path]) -> list[str]:
+    """The last parts of folders, as many as tell these from each other: `older`, `newer/runs`."""
+    folders = [path if path.is_dir() else path.parent for path in map(Path.resolve, paths)]
+    for count in range(1, max(len(one.parts) for one in folders)):
+        short = ["/".join(one.parts[-count:]) for one in folders]
+        if len(set(short)) == len(short):
+            return short
+    return list(map(str, paths))
+
+
+def load(path: Stores) -> "pd.DataFrame":
+    """One row for each round of each run in a store (its folder or its file), or in a list of them.
 
     The columns are key, name, status and seed of the run; its experiment (the usual fields, and
-    every other field that differs between the runs); the round; and the measures.
+    every other field that differs between the runs); the round; and the measures. Of several
+    stores, `folder` says where a run was recorded.
     """
     return RunTable.read(path).frame()
 
 
-def finals(path: Path | str) -> "pd.DataFrame":
+def finals(path: Stores) -> "pd.DataFrame":
     """One row for each run: as `load`, with the rounds done and the last value of each measure."""
     return RunTable.read(path).finals()
 
 
 def results(
-    path: Path | str,
+    path: Stores,
     measure: str | None = None,
     *,
     last: int | None = None,
@@ -318,13 +390,18 @@ def results(
     against: str | None = None,
     level: float = LEVEL,
 ) -> ComparedCells:
-    """Tables and paired tests from a store (its folder or its file).
+    """Tables and paired tests from a store (its folder or its file), or from a list of them.
 
     `last` takes the mean over that many rounds instead of the final value. `best` takes each label
     at its best value of a field, such as the stepsize. `by` names the fields that separate cells;
     the values are averaged over all other fields. `against` is the label that the others are
     compared with (s2a if it was run, else the first).
     """
+    if measure is not None and (Path(measure) / FILE).is_file():
+        raise SkerryError(
+            f"a measure is expected after the folders (got the folder {measure!r}). Give several "
+            f"folders as a list: skerry.results([..., {measure!r}])"
+        )
     cells = RunTable.read(path).read_measure(measure, last=last)
     cells = cells.best(best) if best is not None else cells
     cells = cells.by(by) if by is not None else cells
@@ -376,10 +453,12 @@ def _positions(table: RunTable) -> dict[Cell, Positions]:
         by_seed = positions.setdefault(cell, {}).setdefault(table.label_of[run.key], {})
         other = by_seed.setdefault(run.experiment.seed, position)
         if other != position:
+            first, *others = table.paths
+            forget = skerry_command("store", "forget", place_of(first), run.key)
             raise SkerryError(
                 f"runs {table.runs[other].key} and {run.key} have the same fields and seed, but "
-                f"{_difference(table.runs[other], run)}. Remove one of them (skerry store forget), "
-                "or record such studies in separate folders."
+                f"{_difference(table.runs[other], run)}. Record such studies in separate folders, "
+                f"or remove one run{'.' if others else f': {forget}'}"
             )
     servers = {table.label_of[run.key]: run.experiment.server for run in table.runs}
     free = {label for label, one in servers.items() if one.name or not one.is_there}

@@ -69,7 +69,7 @@ def _unexpected_error(error: BaseException) -> tuple[int, str]:
         )
     return MACHINE_ERROR, (
         f"this is a bug in Skerry ({one_line(error)}). Please report it, with the experiment "
-        "file; skerry --debug shows where it happened."
+        "file; the same command with --debug shows where it happened."
     )
 
 

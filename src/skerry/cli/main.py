@@ -21,7 +21,7 @@ from skerry.cli.commands.results import results_command
 from skerry.cli.commands.run import run_command, schema_command, show_command
 from skerry.cli.commands.sweep import sweep_command
 from skerry.cli.commands.watch import watch_command
-from skerry.errors import SkerryWarning, as_options, printable
+from skerry.errors import SkerryWarning, as_options, meant_by, printable
 
 DEBUG = "--debug"
 
@@ -36,6 +36,24 @@ class _CommandGroup(TyperGroup):
             return super().invoke(ctx)
         except (KeyboardInterrupt, EOFError, OSError) as error:
             raise _WrappedError from error
+        except Exception as error:
+            if hasattr(error, "possibilities"):  # there is no such option
+                _suggest_option(error)
+            raise
+
+
+def _suggest_option(error: Any) -> None:
+    """Add to an error of the parser what the user may have meant: an option or a field."""
+    from skerry.config.experiment import Experiment
+    from skerry.config.explain import paths_of
+    from skerry.config.section import fields_of
+
+    options = [name for one in error.ctx.command.params for name in one.opts]
+    found = meant_by(error.option_name, options)
+    if not found and "--set" in options:
+        word = error.option_name.lstrip("-").replace("-", "_")
+        found = [f"--set {path}=..." for path in paths_of(word, fields_of(Experiment))[:1]]
+    error.possibilities = found or error.possibilities
 
 
 app = typer.Typer(

@@ -27,10 +27,10 @@ from skerry.config.fields import Network as Network
 from skerry.config.fields import Server as Server
 from skerry.config.fields import Task as Task
 from skerry.config.fields import Training as Training
-from skerry.config.section import AtLeastZero, Fault, KeyedIfSet, Named, Takes, default
+from skerry.config.section import AtLeastZero, Fault, KeyedIfSet, Named, Takes, default, fields_of
 from skerry.config.section import Count as Count
 from skerry.config.section import Section as Section
-from skerry.errors import ExperimentError, typed
+from skerry.errors import ExperimentError, OtherCommandError
 from skerry.files import plain_path, refuse_special, written
 from skerry.plugins import registry
 from skerry.plugins.fingerprint import as_text
@@ -84,7 +84,7 @@ class Experiment(Section, ignored_types=(cached_property,)):
     def _faults(self) -> Iterable[Fault]:
         """Every broken rule about options, within a section, and between sections."""
         for name, section in self._sections():
-            for line in section.option_faults(name, _fields()):
+            for line in section.option_faults(name, fields_of(Experiment)):
                 yield tuple(f"{name}.{field}" for field in section.naming.values()), line
         for _, section in self._sections():
             yield from section.faults()
@@ -126,7 +126,7 @@ class Experiment(Section, ignored_types=(cached_property,)):
         except ExperimentError as error:
             faults += error.faults
         except ValidationError as error:
-            faults += [*explain(error, _fields()), *_further_faults(table, error)]
+            faults += [*explain(error, fields_of(Experiment)), *_further_faults(table, error)]
         if faults:
             raise ExperimentError(*faults)
         return experiment
@@ -144,9 +144,8 @@ class Experiment(Section, ignored_types=(cached_property,)):
         or from the current folder if nothing is there; those of settings from the current folder.
         """
         if "sweep" in (table := toml.read_tables(path)):
-            raise ExperimentError(
-                f"{path} has a [sweep], so it is many runs. Run it with: skerry sweep {typed(path)}"
-            )
+            words = f"{path} has a [sweep], so it is many runs."
+            raise OtherCommandError(words, "sweep", path, settings)
         return cls.parse(table, settings)
 
     def with_settings(self, *settings: str) -> "Experiment":
@@ -368,10 +367,3 @@ def _kinds() -> dict[str, type[Section]]:
         for name, field in Experiment.model_fields.items()
         if isinstance(kind := field.annotation, type) and issubclass(kind, Section)
     }
-
-
-@cache
-def _fields() -> dict[str, list[str]]:
-    """The fields of every section, and under the empty name those of the experiment itself."""
-    sections = {name: list(kind.model_fields) for name, kind in _kinds().items()}
-    return {"": list(Experiment.model_fields)} | sections

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from skerry.config.toml import show_value
-from skerry.errors import did_you_mean
+from skerry.errors import meant_by, nearest
 
 Fields = Mapping[str, Sequence[str]]
 """The fields of every section; under the empty name, the fields outside of sections."""
@@ -90,6 +90,16 @@ def _plain_number(limit: Any) -> Any:
     return f"{limit:,}" if isinstance(limit, int | float) else limit
 
 
+def paths_of(word: str, fields: Fields) -> list[str]:
+    """The paths of the fields that other software calls so, or that have this name."""
+    found = [path for path in _paths(fields) if path.rpartition(".")[2] == word]
+    return meant_by(word, _paths(fields)) or found
+
+
+def _paths(fields: Fields) -> list[str]:
+    return [f"{home}.{name}".strip(".") for home, names in fields.items() for name in names]
+
+
 def unknown_field(
     path: str,
     fields: Fields,
@@ -111,7 +121,13 @@ def unknown_field(
             f"{field} = ... below [{section}]."
         )
     known = fields.get(section, [])
-    homes = [f"{home}.{field}".strip(".") for home, names in fields.items() if field in names]
-    hint = f"; did you mean '{homes[0]}'?" if homes else did_you_mean(field, [*options, *known])
+    inside = [*options, *known]
+    found = meant_by(field, inside) or paths_of(field, fields)
+    if not found:
+        names = {one: one for one in inside}
+        if not section:  # the name of a section may have been left out
+            names = {path.rpartition(".")[2]: path for path in _paths(fields)} | names
+        found = [names[one] for one in nearest(field, names)]
+    hint = f"; did you mean '{found[0]}'?" if found else "."
     where = f"[{section}]" if section else owner
     return f"unknown field '{path}'{hint} {where} takes: {'; '.join([', '.join(known), *adds])}."

@@ -28,7 +28,7 @@ def write_label(primitive: str, beta: float | str | None = None) -> str:
 
 def command_line_label(primitive: str, beta: float | None = None) -> str:
     """The label as it is typed on a command line, where parentheses would need quotes."""
-    return f"{BLEND}:{beta:g}" if primitive == BLEND and beta is not None else primitive
+    return f"{BLEND}:{beta!r}" if primitive == BLEND and beta is not None else primitive
 
 
 def read_label(label: str) -> tuple[str, float | None]:

@@ -142,12 +142,11 @@ else:
         """Explains the faults of a section built from Python as those of a file."""
 
         def __call__(cls, *args, **kwargs):
-            fields = {"": list(cls.model_fields)}
             try:
                 made = super().__call__(*args, **kwargs)
             except ValidationError as error:
-                raise ExperimentError(*explain(error, fields, owner=cls.__name__)) from None
-            if faults := made.option_faults("", fields):
+                raise ExperimentError(*explain(error, fields_of(cls), owner=cls.__name__)) from None
+            if faults := made.option_faults("", fields_of(cls)):
                 raise ExperimentError(*faults)
             return made
 
@@ -228,6 +227,11 @@ class Section(BaseModel, metaclass=_Explained):
         for name, value in super().__repr_args__():
             if name not in fields or value != fields[name].default:
                 yield name, value
+
+    def __dir__(self) -> list[str]:
+        """The fields, and what the section itself defines, for completion: no names of pydantic."""
+        own = [n for n in super().__dir__() if n.startswith("__") or not hasattr(Section, n)]
+        return [*(n for n in own if n[0] != "_" or n[1] == "_"), *self.options]
 
     def faults(self) -> Iterable[Fault]:
         """The broken rules between fields of this section."""
@@ -313,6 +317,14 @@ class Section(BaseModel, metaclass=_Explained):
                 del further[option]
                 copied.__pydantic_fields_set__.discard(option)
         return copied
+
+
+@cache
+def fields_of(section: type[BaseModel]) -> dict[str, list[str]]:
+    """The fields of every section inside this one, and under the empty name its own."""
+    kinds: dict[str, Any] = {n: field.annotation for n, field in section.model_fields.items()}
+    sections = {n: kind for n, kind in kinds.items() if hasattr(kind, "model_fields")}
+    return {"": list(kinds)} | {name: list(kind.model_fields) for name, kind in sections.items()}
 
 
 @cache

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from skerry.errors import ExperimentError, typed
+from skerry.errors import ExperimentError, skerry_command, typed
 from skerry.files import beside, refuse_special
 from skerry.plugins import fingerprint
 
@@ -28,11 +28,13 @@ FORMER_SECTIONS = {"fleet": "availability"}
 def read_tables(path: str | Path) -> dict[str, Any]:
     """The nested tables of a TOML file; paths in them start from its folder."""
     try:
-        text = refuse_special(Path(path)).read_text(
-            encoding="utf-8-sig"
-        )  # some editors begin with a mark
+        text = refuse_special(Path(path)).read_text(encoding="utf-8-sig")  # a mark may begin it
     except FileNotFoundError:
-        raise ExperimentError(f"no file {path}. Make one: skerry new > {typed(path)}") from None
+        folder = Path(path).parent
+        first = "" if folder.is_dir() else f"mkdir -p {typed(folder)} && "
+        raise ExperimentError(
+            f"no file {path}. Make one: {first}{skerry_command('new')} > {typed(path)}"
+        ) from None
     except UnicodeDecodeError as error:
         raise ExperimentError(
             f"{path} is not UTF-8 text (at byte {error.start}). Save it as UTF-8."
@@ -209,6 +211,11 @@ def parse_value(text: str) -> Any:
         return text
     is_plain = isinstance(table["value"], bool | int | float | str | list | dict)
     return table["value"] if is_plain and len(table) == 1 else text
+
+
+def setting(path: str, value: Any) -> str:
+    """The setting `section.field=value`; text is bare where that means the same."""
+    return f"{path}={value if parse_value(str(value).strip()) == value else toml_value(value)}"
 
 
 def toml_key(name: str) -> str:

@@ -64,6 +64,8 @@ class DeviceHoldings:
     all devices are scored on all test samples."""
     islands: tuple[str, ...] | None = None
     """The island of each device, if the data name it."""
+    classes: tuple[str, ...] = ()
+    """The names of the classes, if their labels were text."""
 
     def __post_init__(self) -> None:
         if len(set(self.devices)) < len(self.devices):
@@ -89,6 +91,11 @@ class DeviceHoldings:
             for array in (part.order, part.offsets):
                 total.update(array.astype("<i8").tobytes())
         return total.hexdigest()
+
+    def islands_of(self, names: Sequence[str]) -> tuple[str, ...]:
+        """The islands of the devices with these names; empty if the data name no islands."""
+        island_of = dict(zip(self.devices, self.islands or (), strict=False))
+        return tuple(island_of[name] for name in names) if island_of else ()
 
     def find(self, names: Sequence[str]) -> Ints:
         """The indices of the devices with these names, which must be all devices of the data."""

@@ -128,10 +128,8 @@ class World:
     def islands(self) -> tuple[str, ...]:
         """The name of every device's island: from the data, else its number."""
         holdings = self.dataset.holdings if self.experiment.data.split == "given" else None
-        if holdings is None or holdings.islands is None:
-            return tuple(map(str, self.fleet.island_of))
-        island_of = dict(zip(holdings.devices, holdings.islands, strict=True))
-        return tuple(island_of[name] for name in self.fleet.labels)
+        named = holdings.islands_of(self.fleet.labels) if holdings else ()
+        return named or tuple(map(str, self.fleet.island_of))
 
     @cached_property
     def island_n(self) -> Tensor:

@@ -184,7 +184,7 @@ def _files_of(folder: Path) -> list[Path]:
     if not files:
         raise ModelError(
             f"model.weights: the folder {folder} must hold a file NAME{SUFFIX} for each device "
-            "(got none). skerry export --all writes such a folder."
+            "(got none). Export the models of all devices there."
         )
     return files
 

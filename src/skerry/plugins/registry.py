@@ -50,6 +50,9 @@ class LazyTable(Mapping[str, V]):
     def __len__(self) -> int:
         return len(self._names())
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self)
+
 
 def _primitives() -> dict[str, Callable[..., Any]]:
     return dict(importlib.import_module("skerry.engine.primitives").PRIMITIVES)

@@ -15,7 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from skerry.errors import DamagedError, RecordsError, typed
+from skerry.errors import DamagedError, RecordsError, skerry_command
+from skerry.files import place_of
 from skerry.records import activity, parts
 
 APPLICATION = int.from_bytes(b"skry", "big")  # tells a store from other SQLite files
@@ -97,7 +98,7 @@ def damaged_store(path: Path, reason: str) -> DamagedError:
     """The error for a store file that is damaged as a whole."""
     return DamagedError(
         f"cannot use the store {path}: it is damaged. Restore it from a copy, or save what can be "
-        f"read of it: skerry store repair {typed(path.parent)}",
+        f"read of it: {skerry_command('store', 'repair', place_of(path))}",
         reason=reason,
     )
 

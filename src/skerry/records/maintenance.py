@@ -11,7 +11,7 @@ from pathlib import Path
 
 from skerry.config.experiment import Experiment, Section
 from skerry.errors import DamagedError, RecordsError, SkerryWarning, writing
-from skerry.files import replacing
+from skerry.files import is_file, replacing
 from skerry.records import database
 from skerry.records.parts import CHECKSUM_TABLE, DEVICE_TABLE, ENTRY_COLUMNS, History
 from skerry.records.reading import Run
@@ -141,10 +141,10 @@ def back_up_store(folder: Path | str, file: Path) -> int:
 
 def repair_store(folder: Path) -> Repaired | None:
     """Replace a damaged store by its sound runs, and keep the file aside; None if undamaged."""
-    path = folder / FILE
+    path = folder if is_file(folder) else folder / FILE
     if not verify_store(folder).faults:
         return None
-    aside = path.with_name(f"{FILE}.damaged-{datetime.now():%Y%m%d-%H%M%S}")
+    aside = path.with_name(f"{path.name}.damaged-{datetime.now():%Y%m%d-%H%M%S}")
     with writing(path), replacing(path) as partial:
         with closing(database.create_or_open(partial)) as fresh:
             lost = _copy_sound_runs(path, fresh, partial)
@@ -195,6 +195,7 @@ def _copy_sound_runs(path: Path, fresh: sqlite3.Connection, partial: Path) -> di
         closing(database.connect(path, "mode=ro")) as old,
         database.transaction(fresh),
     ):
+        old.execute("PRAGMA writable_schema = ON")  # a file that was cut off is read to its end
         all_read, lost = _copy_rows(old, fresh)
         database.copy_version(old, fresh)
     found = check_store(Store(fresh, partial))

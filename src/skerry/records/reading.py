@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, get_args
 
 from skerry.config.experiment import Experiment, Section
 from skerry.config.toml import current_names
-from skerry.errors import DamagedError, RecordsError, SkerryWarning, printable, typed
+from skerry.errors import DamagedError, RecordsError, SkerryWarning, printable, skerry_command
+from skerry.files import place_of
 from skerry.records import database
 from skerry.records.activity import Activity, read_activity
 from skerry.records.parts import (
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 Status = Literal["running", "finished", "diverged", "failed"]
 STATUSES = frozenset(get_args(Status))
 
-FILE = "skerry.sqlite"
 SOURCE_OF = "source of "
 """Starts the names of versions that are hashes of a user's code: `source of server.primitive`."""
 MOST_NAMED = 3  # damaged runs that one warning names at most
@@ -94,11 +94,6 @@ class RecordedRuns:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-    @property
-    def place(self) -> Path:
-        """The path to show for the store: its folder, if the file has the usual name."""
-        return self.path.parent if self.path.name == FILE else self.path
 
     def run(self, key: str) -> Run | None:
         """The run of a key, or None."""
@@ -298,7 +293,8 @@ class RecordedRuns:
         are = "1 run is" if len(fresh) == 1 else f"{len(fresh)} runs are"
         warnings.warn(
             f"{are} damaged in {self.path}, and left out: {', '.join(named)}. The others are kept, "
-            f"and the damaged can be computed again, after skerry store repair {typed(self.place)}",
+            "and the damaged can be computed again, after: "
+            f"{skerry_command('store', 'repair', place_of(self.path))}",
             SkerryWarning,
             stacklevel=4,
         )
@@ -309,7 +305,7 @@ class RecordedRuns:
     def _damaged(self, key: str, reason: object) -> DamagedError:
         return DamagedError(
             f"run {key} in {self.path} is damaged ({reason}). Forget the run to compute it again: "
-            f"skerry store forget {typed(self.place)} {key}",
+            f"{skerry_command('store', 'forget', place_of(self.path), key)}",
             reason=str(reason),
         )
 

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError
+from skerry.files import STORE as FILE
 from skerry.files import exists, remove_leftovers
 from skerry.records import database
 from skerry.records.parts import (
@@ -32,7 +33,7 @@ from skerry.records.parts import (
     store_entry_checksum,
     store_history_checksum,
 )
-from skerry.records.reading import FILE, SOURCE_OF, RecordedRuns, Run, Status
+from skerry.records.reading import SOURCE_OF, RecordedRuns, Run, Status
 
 if TYPE_CHECKING:
     from skerry.measure.device_scores import DeviceTable

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields as fields_of
 from html import escape
 from importlib import import_module
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,13 +16,14 @@ from skerry.analysis.names import format_value, parse_where
 from skerry.config.measures import traits
 from skerry.errors import SkerryError, printable, unknown
 from skerry.report.figure_kinds import KINDS, DrawnFigure, FigureRequest, draw_figure
-from skerry.report.screens.progress import SweepProgress, show_sweep_progress
+from skerry.report.screens.progress import SweepProgress, show_progress
 from skerry.report.style import WIDTHS, paper
-from skerry.report.text import format_measure
+from skerry.report.text import PAGE, format_mean, format_measure
 from skerry.report.words import describe_results, describe_runs
 from skerry.runs.progress import Progress
 
 if TYPE_CHECKING:
+    import pandas as pd
     from rich.table import Table
 
     from skerry.analysis.results import Lane, Results
@@ -81,6 +83,39 @@ def html_of_results(results: "Results") -> str:
     left = f"and {len(found) - MOST_ROWS:,} more rows: results.summary() has all of them"
     more = _paragraph(left) if len(found) > MOST_ROWS else ""
     return about + html_of_table(summary_table(shown)) + more + verdict
+
+
+def text_of_summary(frame: "pd.DataFrame") -> str:
+    shown, more = _fitting(frame)
+    return f"{shown.to_string(max_rows=MOST_ROWS)}\n{more}" if more else str(shown)
+
+
+def html_of_summary(frame: "pd.DataFrame") -> str:
+    shown, more = _fitting(frame)
+    return shown.to_html(max_rows=MOST_ROWS) + (_paragraph(more) if more else "")
+
+
+def _fitting(frame: "pd.DataFrame") -> tuple["pd.DataFrame", str]:
+    """The most important measures of a summary that fit on a line, `93.00 ± 0.99`, and a sentence
+    on the others. A frame that was changed by hand is left as it is."""
+    from skerry.report.screens.run import COLUMNS
+
+    first = [column.measure for column in COLUMNS]
+    measures = [str(name) for name in frame if f"{name} ±" in frame]
+    if 2 * len(measures) != len(frame.columns):
+        return frame, ""
+    measures.sort(key=lambda name: first.index(name) if name in first else len(first))
+    letters = get_terminal_size((PAGE, 0)).columns if sys.stdout.isatty() else PAGE
+    shown = frame[[]]
+    for measure in measures:
+        pairs = zip(frame[measure], frame[f"{measure} ±"], strict=True)
+        wider = shown.assign(**{measure: [format_mean(measure, *pair) for pair in pairs]})
+        if len(shown.columns) and len(wider[:1].to_string().partition("\n")[0]) > letters:
+            break
+        shown = wider
+    left = measures[len(shown.columns) :]
+    hint = f"{len(left)} more measures, such as results.summary('{left[0]}'); " if left else ""
+    return shown, hint and f"{hint}results.measures lists them."
 
 
 def html_of_lane(lane: "Lane") -> str:
@@ -160,7 +195,7 @@ def plot(results: "Results", kind: str | None = None, **options: Any) -> DrawnFi
             options[field] = _names(value)
     where = parse_where(_names(options.pop("where", ())))
     table = results.table()
-    request = FigureRequest(table.path, where=where, width=WIDTHS[width], runs=table, **options)
+    request = FigureRequest(table.paths[0], where=where, width=WIDTHS[width], runs=table, **options)
     with paper():
         return draw_figure(kind, request)
 
@@ -185,7 +220,7 @@ def progress(wanted: bool | None) -> Iterator[Progress | None]:
         finally:
             progress.end()
     else:
-        with show_sweep_progress("average_accuracy") as bars:
+        with show_progress(at_once=True) as bars:
             yield bars
 
 
@@ -196,6 +231,7 @@ class NotebookBar(SweepProgress):
         super().__init__()
         self._shown = 0.0
         self._handle: Any = None
+        self.show()
 
     def show(self) -> None:
         if time.monotonic() - self._shown < SHOW_SECONDS:

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from skerry.config import schedules
-from skerry.errors import DataError, NetworkError
+from skerry.errors import DataError, NetworkError, skerry_command
 from skerry.files import written
 from skerry.plugins import registry
 from skerry.plugins.context import Context
@@ -105,7 +105,7 @@ def rebuild_dataset(run: "Run") -> "Dataset":
     if data.dataset in PUBLISHED and not data.path and not is_cached(data.dataset):
         raise DataError(
             f"{data.dataset} is not on this machine, and figures download nothing. Fetch it first: "
-            f"skerry data fetch {data.dataset}"
+            f"{skerry_command('data', 'fetch', data.dataset)}"
         )
     dataset = load_dataset(data, run.experiment.seed)
     if recorded and dataset.fingerprint() != recorded:

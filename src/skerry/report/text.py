@@ -29,10 +29,15 @@ def format_measure(measure: str, value: float, sign: Literal["+", "-"] = "-") ->
 
 def format_estimate(measure: str, found: "Estimate", sign: Literal["+", "-"] = "-") -> str:
     """A mean and half of its 95 % interval, `91.24 ± 0.31`, unless all seeds agree."""
-    if found.count == 0:
-        return NOTHING
+    return format_mean(measure, found.mean if found.count else math.nan, found.half_width, sign)
+
+
+def format_mean(measure: str, mean: float, half: float, sign: Literal["+", "-"] = "-") -> str:
+    """As `format_estimate`, from the numbers; NaN is no mean."""
     style, error_style = _styles(measure)
-    return plus_minus(found.mean, found.half_width or None, sign + style, error_style)
+    return (
+        NOTHING if math.isnan(mean) else plus_minus(mean, half or None, sign + style, error_style)
+    )
 
 
 def plus_minus(
@@ -60,6 +65,15 @@ def number(value: Any) -> str:
 def plural(count: int, noun: str, several: str = "") -> str:
     """A count with its noun: `1 seed`, `3 seeds`, `2 losses`."""
     return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
+
+
+def seed_words(seeds: Iterable[int]) -> str:
+    """Seeds by their numbers: `seed 0`, `seeds 0 to 4`, `seeds 0, 1, 7`."""
+    found = sorted(set(seeds))
+    words = ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
+    if len(found) > 2 and found[-1] - found[0] == len(found) - 1:
+        words = f"{found[0]} to {found[-1]}"
+    return f"seed{'' if len(found) == 1 else 's'} {words}"
 
 
 def duration(seconds: float) -> str:
@@ -108,7 +122,7 @@ def safe_console(**options: Any) -> "Console":
                 else:
                     yield Segment(printable(segment.text, keep="\n"), segment.style)
 
-    return SafeConsole(**options)
+    return SafeConsole(emoji=False, **options)
 
 
 def say(line: str) -> None:

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from skerry.config.measures import MEASURES
-from skerry.errors import RecordsError, SkerryError, typed, unknown
+from skerry.errors import RecordsError, SkerryError, skerry_command, unknown
+from skerry.files import place_of
 from skerry.records.activity import Activity
 from skerry.records.store import FILE, Store
 from skerry.report.snapshot import Snapshot, WatchedRun, take_snapshot
@@ -49,8 +50,8 @@ class WatchedFolder:
     def _snapshot(self, activity: Activity) -> Snapshot:
         if not self._runs and activity.plan is None and not activity.working:
             raise RecordsError(
-                f"no runs are recorded in {self.folder}, and no sweep is running there. Start "
-                f"one: skerry sweep FILE --out {typed(self.folder)}"
+                f"no runs are recorded in {self.folder}, and no sweep is running there. Record "
+                f"some: {skerry_command('run', out=place_of(self._file))}"
             )
         rounds = activity.rounds or {}
         runs = [

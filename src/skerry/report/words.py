@@ -4,18 +4,58 @@ from collections.abc import Collection, Sequence
 
 from skerry.analysis.results import Results
 from skerry.config.experiment import Data, Experiment, Server
+from skerry.config.labels import command_line_label
 from skerry.config.measures import task_of
-from skerry.files import written
-from skerry.plugins.registry import is_given
+from skerry.config.toml import setting
+from skerry.errors import SkerryError, skerry_command
+from skerry.files import typed_here, written
+from skerry.plugins.registry import GIVEN, is_given
 from skerry.report.text import plural
+from skerry.runs.variants import expand
 
 _PLURALS = {
     **{name: f"{name}s" for name in ("ring", "path", "star", "grid")},
     **{"torus": "tori", "complete": "complete graphs"},
 }
+FROM_PYTHON = ("network.topology", "data.dataset", "model.name", "model.weights")
 BY_DEVICE = "as stored on the devices"
 _TASKS = {"regression": ("regression", "mse"), "tokens": ("next tokens", "cross_entropy")}
 """Names of tasks and their usual losses. Classification, the usual case, is not named."""
+
+
+def rerun_command(
+    experiments: Sequence[Experiment],
+    name: str = "run",
+    settings: Sequence[str] = (),
+    compare: Sequence[str] = (),
+    **options: object,
+) -> str:
+    """The command that runs recorded experiments again with further options. Empty if they differ
+    in more than seed and primitive, or if their data or code came from Python."""
+    first = min(experiments, key=lambda one: one.seed)
+    own = {"server.primitive": first.server.primitive}  # also if it is the default
+    for section, value in first.model_dump(exclude_defaults=True).items():
+        inside = value.items() if isinstance(value, dict) else [("", value)]
+        own |= {f"{section}.{field}".rstrip("."): one for field, one in inside if one is not None}
+    own |= {path: typed_here(text) for path, text in first.paths().items() if path in own}
+    servers = (one.server for one in experiments)
+    named = (s.name or command_line_label(s.primitive, s.beta) for s in servers)
+    labels = list(dict.fromkeys([*named, *compare]))
+    compared = labels if len(labels) > 1 else []
+    seeds = 1 + max(one.seed for one in experiments) - first.seed
+    # A user's own code is not imported to read what it has recorded.
+    foreign = GIVEN in map(own.get, FROM_PYTHON) or any(list(e.users_own()) for e in experiments)
+    given = [setting(path, value) for path, value in own.items()]
+    if foreign or len(experiments) > seeds * len(labels):
+        return ""
+    try:
+        planned = {run.key() for run in expand(Experiment.parse({}, given), compared, seeds)}
+    except SkerryError:
+        return ""
+    if not planned.issuperset(one.key() for one in experiments):
+        return ""
+    options = {"compare": ",".join(compared) or None, "seeds": seeds, **options}
+    return skerry_command(name, settings=[*given, *settings], **options)
 
 
 def describe_task(experiment: Experiment, measured: Collection[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from skerry.config.experiment import Experiment, Section
 from skerry.config.toml import current_path, parse_value, shorten_text, show_value
-from skerry.errors import did_you_mean
+from skerry.errors import did_you_mean, skerry_command
 from skerry.plugins.fingerprint import as_text
 
 SEEDS = "seed"
@@ -133,7 +133,7 @@ def axis_faults(typed: Mapping[str, Any], experiment: Mapping[str, Any]) -> Iter
             elif field not in known and not _has_options(section, typed, experiment):
                 yield (
                     f"unknown axis '{field}'{did_you_mean(field, known)} An axis is a field of "
-                    "an experiment, such as server.period; skerry new lists them."
+                    f"an experiment, such as server.period. List them: {skerry_command('new')}"
                 )
             elif field in used:
                 yield f"{field} is in two axes. Keep one of them."

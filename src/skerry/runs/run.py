@@ -120,6 +120,7 @@ def run(
     tracking = open_trackers(trackers, out) if is_first() else []
     records = nullcontext(out) if out is not None else TemporaryDirectory(prefix="skerry-")
     with (
+        _progress_bar(progress if is_first() else False) as shown,
         deterministic_torch(deterministic),
         records as folder,
         Ranks(device=device, materials=materials)
@@ -127,7 +128,6 @@ def run(
         else open_executor(
             executor, device=device, workers=workers, address=ray_address, materials=materials
         ) as place,
-        _progress_bar(progress if is_first() else False) as shown,
         Driver(
             place,
             Path(folder),

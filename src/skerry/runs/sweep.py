@@ -23,7 +23,14 @@ from skerry.config.measures import MEASURES, shown
 from skerry.config.section import AtLeastOne, Takes, default
 from skerry.config.toml import apply_settings, read_settings, read_tables
 from skerry.config.toml import show_value as as_typed
-from skerry.errors import ExperimentError, SkerryError, did_you_mean, typed, unknown
+from skerry.errors import (
+    ExperimentError,
+    OtherCommandError,
+    SkerryError,
+    argument,
+    did_you_mean,
+    unknown,
+)
 from skerry.runs.axes import (
     COMPARE,
     SEEDS,
@@ -162,11 +169,10 @@ class Sweep(Section):
         """Read a TOML file; with `over`, it need not have a [sweep]."""
         table = read_tables(path)
         if "sweep" not in table and not over:
-            raise ExperimentError(
-                f"{path} has no [sweep], so it is one experiment. Run it with: skerry run "
-                f"{typed(path)} or name what varies: skerry sweep {typed(path)} --over "
-                "server.period=5,10"
-            )
+            own = [one for one in settings if not one.lstrip().startswith("sweep.")]
+            words = f"{path} has no [sweep], so it is one experiment. Name what varies with "
+            words += f"{argument('over')}, such as server.period=5,10."
+            raise OtherCommandError(words, "run", path, own)
         return cls.parse(table, settings, over)
 
     @property

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
+from skerry.errors import skerry_command
 from skerry.report.style import paper
 from skerry_paper.plans import PLANS
 from skerry_paper.study import Studies
@@ -61,12 +63,14 @@ def _how_to_run(missing: Sequence[str], target: Target) -> str:
     """Which studies are missing, and the command that makes them."""
     about = "; ".join(PLANS[name].about for name in missing)
     datasets = list(dict.fromkeys(PLANS[name].dataset for name in missing))
-    options = " ".join(f"--dataset {name}" for name in datasets)
-    text = f"Missing: {about}. To make it: `skerry reproduce {target.name} {options}`."
+    # The command takes one data set.
+    each = (skerry_command("reproduce", target.name, dataset=name) for name in datasets)
+    text = f"Missing: {about}. To make it: `{' && '.join(each)}`."
     if "cifar100" not in datasets:
         return text
+    fetch = partial(skerry_command, "data", "fetch")
     return (
         f"{text} {dataset_name('cifar100')} needs its official archive, the binary edition, first: "
-        "`skerry data fetch cifar100`, or, from a downloaded file, "
-        "`skerry data fetch cifar100 --path cifar-100-binary.tar.gz`."
+        f"`{fetch('cifar100')}`, or, from a downloaded file, "
+        f"`{fetch('cifar100', path='cifar-100-binary.tar.gz')}`."
     )

@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from skerry.errors import skerry_command
 from skerry.report.figures.predictions import MEASURES, regimes_figure
 from skerry.report.screens.theory import format_span, winner_name
 from skerry.report.text import Sheet
@@ -128,6 +129,6 @@ def _notes(measure: Measure, held: list[bool]) -> tuple[str, ...]:
         return (note,)
     other = (
         "The text fits ε = 1e-4, or downlinks at a quarter of the price, better than the caption's "
-        "ε = 1e-5: `skerry theory regimes --downlink 0.25`."
+        f"ε = 1e-5: `{skerry_command('theory', 'regimes', downlink=0.25)}`."
     )
     return note, other

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from skerry.errors import typed
+from skerry.errors import skerry_command
 
 app = typer.Typer(
     help="List and fetch data sets; convert availability traces.", no_args_is_help=True
@@ -15,14 +15,11 @@ app = typer.Typer(
 @app.command("list")
 def data_list() -> None:
     """List the data sets, and whether each is on this machine."""
-    from rich.table import Table
-
     from skerry.data.sources.catalog import list_datasets
-    from skerry.report.text import console, size
+    from skerry.report.text import console, plain_table, size
 
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for title in ("name", "inputs", "train", "test", "classes", "state", "size"):
-        table.add_column(title, justify="left" if title in ("name", "inputs", "state") else "right")
+    columns = ("name", "inputs", "train", "test", "classes", "state", "size")
+    table = plain_table(*columns, left=("inputs", "state"))
     for row in list_datasets():
         inputs = " x ".join(map(str, row.shape))
         numbers = (f"{row.train:,}", f"{row.test:,}", str(row.classes or "numbers"))
@@ -61,6 +58,7 @@ def data_trace(
     devices: Annotated[int | None, typer.Option(help="Take only the first of the devices.")] = None,
 ) -> None:
     """Convert a public availability trace into a trace of which devices are awake."""
+    from skerry.config.toml import setting
     from skerry.data.sources.availability import convert_trace
 
     made = convert_trace(file, out, round_seconds, devices)
@@ -68,7 +66,6 @@ def data_trace(
         f"Wrote {out}: {made.devices:,} devices, {made.rounds:,} rounds of {round_seconds:g} s, "
         f"awake {made.awake_share:.0%} of the time."
     )
-    typer.echo(
-        f"Use it: skerry run --set {typed(f'availability.awake={out}')} --set "
-        f"network.devices={made.devices}"
-    )
+    settings = [setting("availability.awake", str(out)), f"network.devices={made.devices}"]
+    settings += [f"server.sampled={min(20, made.devices)}"]
+    typer.echo(f"Use it: {skerry_command('run', settings=settings)}")

@@ -8,7 +8,7 @@ import typer
 from skerry.cli.commands import options
 from skerry.cli.commands.options import option
 from skerry.errors import SkerryError, printable, typed, writing
-from skerry.files import exists, replacing
+from skerry.files import exists, place_of, replacing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,7 +20,7 @@ def export_command(
         typer.Argument(
             metavar="RUN",
             help="The start of a run's key in the folder runs, a folder with one run, or DIR#KEY; "
-            "skerry show DIR --json lists keys.",
+            "skerry show lists keys.",
         ),
     ],
     out: Annotated[
@@ -41,7 +41,7 @@ def export_command(
     Runs without --keep-models are computed again, and must end at the recorded values.
     """
     from skerry.records.store import models_file
-    from skerry.report.screens.progress import show_run_progress
+    from skerry.report.screens.progress import show_progress
     from skerry.runs.export import final_models, find_run
 
     if every and (device != "average" or island is not None):
@@ -57,7 +57,7 @@ def export_command(
     shown = printable(lane.key)
     if not models_file(folder, lane.key).exists():
         typer.echo(f"The models of run {shown} were not kept: computing it again.", err=True)
-    with options.computing(), show_run_progress() as display:
+    with options.computing(), show_progress() as display:
         models = final_models(folder, lane, display)
     about = {"format": "pt", "run": lane.key, "label": lane.label}
     if not every:
@@ -67,13 +67,17 @@ def export_command(
         which = device if island is None else f"{device} of island {island}"
         typer.echo(f"Wrote {len(state)} tensors of run {shown} ({printable(which)}) to {out}.")
         return
+    from skerry.config.toml import setting
     from skerry.models.weights import file_name
+    from skerry.report.words import rerun_command
 
     for row, name in enumerate(models.devices):
         _write(out / file_name(name), models.state_dict(row), {**about, "device": name})
+    start = setting("model.weights", str(out))
+    command = rerun_command([lane.experiment], settings=[start], out=place_of(folder))
     typer.echo(
         f"Wrote the models of {len(models.devices)} devices of run {shown} to {out}. To start "
-        f"from them: --set {typed(f'model.weights={out}')}"
+        f"from them: {command or f'--set {typed(start)}'}"
     )
 
 

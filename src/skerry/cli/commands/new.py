@@ -2,6 +2,7 @@
 
 import re
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skerry.cli.commands.options import option
-from skerry.errors import SkerryError, typed, unknown, writing
+from skerry.errors import SkerryError, skerry_command, typed, unknown, writing
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -56,7 +57,7 @@ def _list() -> None:
     for name, file in found.items():
         words = describe_example(file.read_text(encoding="utf-8"))
         typer.echo(f"{name:{width}}{shorten(words, WIDTH - width, placeholder=' ...')}")
-    typer.echo("\nCopy one: skerry new NAME, then skerry run NAME.toml")
+    typer.echo(f"\nCopy one: {skerry_command('new', next(iter(found)))}")
 
 
 def _copy(name: str, folder: Path) -> None:
@@ -64,21 +65,23 @@ def _copy(name: str, folder: Path) -> None:
     if name not in found:
         raise SkerryError(unknown("example", name, found))
     text = found[name].read_text(encoding="utf-8")
-    # Paths in an experiment file are relative to the file.
-    adapted = text.replace(FOLDER, "")
+    # Paths in an experiment file start from its folder; commands in comments from the current one.
+    near = "" if folder == Path() else f"{folder.as_posix()}/"
+    adapted = text.replace(f'"{FOLDER}', '"')
+    adapted = re.sub(rf"{FOLDER}(\S+)", lambda rest: typed(near + rest[1]), adapted)
     content = {f"{name}.toml": adapted}
     for other in (files("skerry") / "examples").iterdir():
         if not other.name.endswith(".toml") and f"{FOLDER}{other.name}" in text:
             content[other.name] = other.read_text(encoding="utf-8")
+    others = (folder / f"{name}{number or ''}" for number in count())
     if existing := [str(folder / one) for one in content if (folder / one).exists()]:
         raise SkerryError(
             f"{' and '.join(existing)} would be overwritten. Move it, or choose another folder: "
-            f"skerry new {name} --out DIR"
+            + skerry_command("new", name, out=next(one for one in others if not one.exists()))
         )
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for one, words in content.items():
             (folder / one).write_text(words, encoding="utf-8")
-    command = "sweep" if "\n[sweep" in text else "run"
-    wrote = ", ".join(str(folder / one) for one in content)
-    typer.echo(f"Wrote {wrote}. Run it: skerry {command} {typed(folder / f'{name}.toml')}")
+    command = skerry_command("sweep" if "\n[sweep" in text else "run", folder / f"{name}.toml")
+    typer.echo(f"Wrote {', '.join(str(folder / one) for one in content)}. Run it: {command}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.errors import SkerryError, writing
+from skerry.errors import OtherCommandError, SkerryError, writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,6 +52,12 @@ Devices = Annotated[
     option("Number of devices. Short for --set network.devices=N", "N", "the experiment's", min=1),
 ]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder with recorded runs.")]
+Folders = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="DIR", help="Folders with recorded runs, compared.", show_default="runs"
+    ),
+]
 
 Device = Annotated[str, option("auto, cpu or cuda.")]
 Precision = Annotated[
@@ -154,6 +160,15 @@ def read_experiment(file: Path | None, settings: list[str] | None) -> "Experimen
     if file is None:
         return Experiment.parse({}, settings or ())
     return Experiment.load(file, settings or ())
+
+
+@contextmanager
+def other_command(**more: object) -> Iterator[None]:
+    """Add options to a command that an error suggests for the experiment file."""
+    try:
+        yield
+    except OtherCommandError as error:
+        raise SkerryError(error.with_options(**more)) from None
 
 
 @contextmanager

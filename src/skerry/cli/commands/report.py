@@ -5,20 +5,20 @@ from typing import Annotated
 
 import typer
 
-from skerry.cli.commands.options import Folder, option
+from skerry.cli.commands.options import Folders, option
 
 
 def report_command(
-    folder: Folder = Path("runs"),
+    folders: Folders = None,
     out: Annotated[
-        Path | None, option("The page to write.", "FILE", "report.html in the folder")
+        Path | None, option("The page to write.", "FILE", "report.html in the folder, or here")
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
 ) -> None:
     """Write an interactive HTML page about recorded runs: one file that works offline."""
     from skerry.report.page.build import write_report
 
-    file = write_report(folder, out)
+    file = write_report(folders or [Path("runs")], out)
     typer.echo(f"Wrote {file} ({file.stat().st_size / 1e6:.1f} MB).")
     if show:
         import webbrowser

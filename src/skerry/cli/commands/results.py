@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from skerry.cli.commands.options import AsJson, Folder, option, print_json, split_names
+from skerry.cli.commands.options import AsJson, Folders, option, print_json, split_names
 from skerry.errors import SkerryError, printable, writing
 from skerry.files import replace_file
 
@@ -23,7 +23,7 @@ STDOUT = Path("-")
 
 
 def results_command(
-    folder: Folder = Path("runs"),
+    folders: Folders = None,
     measure: Annotated[
         str | None, option("The measure to print.", default="average_accuracy")
     ] = None,
@@ -71,6 +71,7 @@ def results_command(
     """Print means and intervals over seeds for every cell, and compare primitives seed by seed."""
     from skerry.report.screens.results import print_sheets
 
+    folders = folders or [Path("runs")]
     files = {"csv": csv, "parquet": parquet, "latex": latex, "markdown": markdown}
     targets = {kind: file for kind, file in files.items() if file is not None}
     to_stdout = as_json + sum(file == STDOUT for file in targets.values())
@@ -80,11 +81,11 @@ def results_command(
         )
     if devices:
         _check_unused(measure=measure, last=last, by=by, best=best, against=against)
-        view = _device_view(folder)
+        view = _device_view(folders)
     else:
         fields = list(split_names([by])) if by is not None else None
         view = _cell_view(
-            folder, measure, last=last, by=fields, best=best, against=against, level=level
+            folders, measure, last=last, by=fields, best=best, against=against, level=level
         )
     for kind, file in targets.items():
         _write(file, _export(view, kind))
@@ -121,11 +122,11 @@ class _View:
         return [sentence for part in self.footer.values() for sentence in part]
 
 
-def _cell_view(folder: Path, measure: str | None, **options: Any) -> _View:
+def _cell_view(folders: list[Path], measure: str | None, **options: Any) -> _View:
     from skerry.analysis.run_table import results
     from skerry.report.screens import results as screen
 
-    answers = results(folder, measure, **options)
+    answers = results(folders, measure, **options)
     header = {
         "measure": answers.cells.measure,
         "last": answers.cells.last,
@@ -133,16 +134,16 @@ def _cell_view(folder: Path, measure: str | None, **options: Any) -> _View:
         "against": answers.against,
         "level": answers.level,
     }
-    notes = screen.results_notes(answers, folder)
+    notes = screen.results_notes(answers, folders[0])
     footer = {"summary": screen.results_summary(answers), "notes": notes}
     return _View(answers.frame(), screen.results_sheets(answers), header, footer)
 
 
-def _device_view(folder: Path) -> _View:
+def _device_view(folders: list[Path]) -> _View:
     from skerry.analysis.device_results import devices
     from skerry.report.screens import results as screen
 
-    found = devices(folder)
+    found = devices(folders)
     header, footer = {"fields": found.fields}, {"notes": screen.device_notes(found)}
     return _View(found.frame, screen.device_sheets(found), header, footer)
 

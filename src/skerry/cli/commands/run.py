@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from skerry.cli.commands import options
-from skerry.errors import SkerryError, printable, typed
+from skerry.errors import SkerryError, printable, skerry_command, typed
 from skerry.plugins import registry
 
 if TYPE_CHECKING:
@@ -79,12 +78,13 @@ def run_command(
     ] = False,
 ) -> None:
     """Run an experiment: print a table, draw pictures and record the runs."""
-    from skerry.report.screens.progress import show_run_progress
+    from skerry.report.screens.progress import show_progress
 
     settings = options.with_short_forms(
         settings, rounds=rounds, devices=devices, precision=precision
     )
-    experiment = options.read_experiment(file, settings)
+    with options.other_command(seeds=seeds, out=out):
+        experiment = options.read_experiment(file, settings)
     one_primitive = compare is None and "primitive" in experiment.server.model_fields_set
     primitives = options.split_names([compare or ""])
     if compare is None and not one_primitive:
@@ -110,7 +110,7 @@ def run_command(
         _launch_ranks(ranks, context.obj)
     same = "The same command without --again" if again else "The same command"
     hint = f"{same} continues from the last checkpoint."
-    with options.computing(hint), show_run_progress() as display:
+    with options.computing(hint), show_progress() as display:
         from skerry.runs.run import run as run_experiments
 
         results = run_experiments(
@@ -139,7 +139,7 @@ def run_command(
     except OSError as error:
         raise SkerryError(
             f"cannot write the pictures to {out} ({error.strerror}). The results are recorded: "
-            f"skerry show {typed(out)}"
+            f"{skerry_command('show', out)}"
         ) from error
     options.print_reused(display.reused, out)
     typer.echo(f"Pictures: {', '.join(map(str, files))}. Records: {out}/skerry.sqlite.")
@@ -147,14 +147,15 @@ def run_command(
     own = server.name, command_line_label(server.primitive, server.beta)
     names = _comparable(experiment, (*own, *FILE_COMPARE))
     if one_primitive and len(names) > 1:
-        typer.echo(f"Compare: {_with_words(context.obj, '--compare', ','.join(names))}")
-    data, suggestion = experiment.data, f"skerry report {typed(out)}"
+        typer.echo(f"Compare: {_same_command(context.obj, compare=','.join(names))}")
+    data, suggestion = experiment.data, skerry_command("report", out)
     if data.split == "given":
-        suggestion = f"skerry results {typed(out)} --devices"
+        suggestion = skerry_command("results", out, devices=True)
     elif data.intra == "iid":
-        suggestion = _with_words(context.obj, "--set", "data.intra=dirichlet")
-    if not file and not Path("mine.toml").exists():
-        suggestion += "    or your own: skerry new > mine.toml && skerry run mine.toml"
+        suggestion = _same_command(context.obj, set="data.intra=dirichlet")
+    if not file and not (mine := Path("mine.toml")).exists():
+        new = f"{skerry_command('new')} > {mine} && {skerry_command('run', mine)}"
+        suggestion += f"    or your own: {new}"
     typer.echo(f"Try next: {suggestion}")
 
 
@@ -170,11 +171,11 @@ def _comparable(experiment: "Experiment", names: Iterable[str]) -> tuple[str, ..
     return tuple(found)
 
 
-def _with_words(typed_words: Sequence[str], *more: str) -> str:
-    """The command that was typed with further options, as one types it in a shell."""
-    words = [word for word in typed_words if word not in ("--again", "--debug")]
-    end = words.index("--") if "--" in words else len(words)
-    return printable(shlex.join(["skerry", *words[:end], *more, *words[end:]]))
+def _same_command(words: Sequence[str], **more: str) -> str:
+    """The command that was typed, with further options."""
+    kept = [word for word in words if word not in ("--again", "--debug")]
+    end = kept.index("--") if "--" in kept else len(kept)
+    return " ".join([skerry_command(*kept[:end], **more), *map(typed, kept[end:])])
 
 
 def schema_command() -> None:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from skerry.cli.commands.options import Folder
-from skerry.errors import RecordsError, printable, typed, unknown
+from skerry.errors import RecordsError, printable, skerry_command, unknown
+from skerry.files import place_of
 from skerry.report.text import plural
 
 app = typer.Typer(
@@ -36,7 +37,9 @@ def store_verify(folder: Folder = Path("runs")) -> None:
     intact = max(0, found.runs - damaged)
     typer.echo(f"{plural(found.runs, 'run')} in {found.path}: {intact} intact, {damaged} damaged.")
     if damaged or found.models:
-        typer.echo(f"To keep the intact runs: skerry store repair {typed(folder)}")
+        typer.echo(
+            f"To keep the intact runs: {skerry_command('store', 'repair', place_of(folder))}"
+        )
         raise typer.Exit(1)
 
 
@@ -52,8 +55,8 @@ def store_forget(
     from skerry.records.store import Store
 
     with Store.read(folder) as store:
-        recorded = store.keys()
-    keys = [_find_key(key, recorded) for key in keys]
+        recorded, folder = store.keys(), place_of(store.path)
+    keys = [_find_key(key, recorded, folder) for key in keys]
     _check_idle(folder)
     count = plural(len(set(keys)), "run")
     if not yes:
@@ -81,7 +84,7 @@ def store_repair(folder: Folder) -> None:
     """Recover the intact runs of a damaged file; the damaged file is kept."""
     from skerry.records.maintenance import put_models_aside, repair_store
 
-    _check_idle(folder)
+    _check_idle(folder := place_of(folder))
     models, done = put_models_aside(folder), repair_store(folder)
     for key, reason in models.items():
         typer.echo(f"put aside: the models of {printable(f'{key}: {reason}')}")
@@ -105,12 +108,12 @@ def _check_idle(folder: Path) -> None:
         )
 
 
-def _find_key(start: str, recorded: Collection[str]) -> str:
+def _find_key(start: str, recorded: Collection[str], folder: Path) -> str:
     """The recorded key that begins with this text, which must be the only one."""
     found = [key for key in recorded if key.startswith(start) and len(start) >= FEWEST_CHARACTERS]
     if start in found or len(found) == 1:
         return start if start in found else found[0]
     if len(found) > 1:
         raise RecordsError(f"{len(found)} keys begin with '{start}'. Give more of its characters.")
-    no_run = f"no run {start} is recorded. skerry show DIR --json lists all keys."
+    no_run = f"no run {start} is recorded. List keys: {skerry_command('show', folder, json=True)}"
     raise RecordsError(unknown("run", start, recorded) if len(recorded) < 20 else no_run)

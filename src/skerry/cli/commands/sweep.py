@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from skerry.cli.commands import options
-from skerry.errors import typed
+from skerry.errors import skerry_command
 
 
 def sweep_command(
@@ -59,7 +59,8 @@ def sweep_command(
 ) -> None:
     """Run a grid of experiments. Stop it at any time; the same command continues."""
     command = "The same command without --again" if again else "The same command"
-    with options.handle_ctrl_c(f"Finished runs are in {out}. {command} continues."):
+    hint = f"Finished runs are in {out}. {command} continues."
+    with options.handle_ctrl_c(hint), options.other_command(seeds=seeds, out=out):
         from skerry.runs.materials import sweep_with_sizes
         from skerry.runs.sweep import Sweep
 
@@ -81,11 +82,11 @@ def sweep_command(
                 print_forecast(expected, out)
             return
 
-        from skerry.report.screens.progress import show_sweep_progress
+        from skerry.report.screens.progress import show_progress
         from skerry.runs.run import run
 
         # Output of plug-ins, and of Ray when a worker dies, must not mix with the results.
-        with redirect_stdout(sys.stderr), show_sweep_progress(asked.tune_by) as display:
+        with redirect_stdout(sys.stderr), show_progress(asked.tune_by) as display:
             results = run(
                 asked,
                 out=out,
@@ -112,7 +113,8 @@ def sweep_command(
         print_sweep(asked, results)
         options.print_reused(display.reused, out)
         typer.echo(f"Records: {out}/skerry.sqlite.")
-        typer.echo(f"Next: skerry results {typed(out)}    or every study: skerry show {typed(out)}")
+        show = skerry_command("show", out)
+        typer.echo(f"Next: {skerry_command('results', out)}    or every study: {show}")
     failed = [lane for lane in results if lane.status == "failed"]
     if failed:
         typer.echo(

@@ -30,7 +30,7 @@ def watch_command(
     Exits when the sweep is finished (exit code 0), or when no process works on it any more and runs
     are missing (exit code 1). Ctrl-C exits at any time and does not stop the sweep.
     """
-    from skerry.report.screens.watch import render, show_live
+    from skerry.report.screens.watch import render, show_live, verdict
     from skerry.report.text import PAGE, console
     from skerry.report.watched import WatchedFolder
 
@@ -44,4 +44,6 @@ def watch_command(
             last = show_live(watched, screen, every)
         except KeyboardInterrupt:
             return
+    if last.state != "working" and not as_json:  # not folded: the line may end with a command
+        screen.print(verdict(last), style="bold", markup=False, soft_wrap=True)
     raise typer.Exit(1 if last.state == "stopped" else 0)

@@ -74,14 +74,15 @@ def _assemble(gathered: "_Gathered", name: str) -> Dataset:
     if common and not (tester[:common] == NO_DEVICE).all():
         order = np.argsort(tester != NO_DEVICE, kind="stable")
         x_test, y_test, tester = x_test[order], y_test[order], tester[order]
+    y, y_test, classes = _number_labels(y, y_test, tester, devices)
     holdings = DeviceHoldings(
         devices,
         SamplesByDevice.from_owners(device_of, len(devices)),
         SamplesByDevice.from_owners(tester, len(devices)),
         common,
         islands,
+        classes,
     )
-    y, y_test = _number_labels(y, y_test, tester, devices)
     return from_arrays(x, y, x_test, y_test, name=name, holdings=holdings)
 
 
@@ -275,10 +276,11 @@ def _keep_rows(x: Array, rows: NDArray[np.bool_]) -> Array:
 
 def _number_labels(
     y: Array, y_test: Array, tester: NDArray[np.int32], devices: tuple[str, ...]
-) -> tuple[Array, Array]:
-    """Check that test labels occur in training; number labels that are text alphabetically."""
+) -> tuple[Array, Array, tuple[str, ...]]:
+    """Check that test labels occur in training; number labels that are text alphabetically. The
+    last result are these texts."""
     if _kind(y) not in ("whole numbers", "text") or y.ndim > 1:
-        return y, y_test
+        return y, y_test, ()
     small = y.dtype.kind in "ui" and len(y) and 0 <= y.min() <= y.max() < 2**16
     known = np.flatnonzero(np.bincount(y)) if small else np.unique(y)  # without sorting all
     unknown = np.flatnonzero(~np.isin(y_test, known))
@@ -288,8 +290,8 @@ def _number_labels(
             f"{y_test[unknown[0]]!s:.60}, which no device has to train on. Leave those samples out."
         )
     if _kind(y) == "whole numbers":
-        return y, y_test
-    return np.searchsorted(known, y), np.searchsorted(known, y_test)
+        return y, y_test, ()
+    return np.searchsorted(known, y), np.searchsorted(known, y_test), tuple(map(str, known))
 
 
 def _check_finite(

@@ -19,7 +19,7 @@ import numpy as np
 from skerry.data.sources.formats import Arrays, decoding, matches_pattern
 from skerry.data.sources.hosts import download_sources
 from skerry.data.sources.published import PUBLISHED, Published, array_sha256
-from skerry.errors import DataError, unknown
+from skerry.errors import DataError, skerry_command, unknown
 from skerry.files import cache_folder, exists, is_file, replace_file, user_path, what_is_wrong
 
 # The largest published file, CIFAR-100's train.bin, has 154 MB; a larger one is a damaged archive.
@@ -242,6 +242,6 @@ def _read_cache(published: Published) -> Arrays:
         path.unlink(missing_ok=True)
         raise DataError(
             f"the cached file {path} was damaged and has been removed. "
-            f"Fetch it again: skerry data fetch {published.name}"
+            f"Fetch it again: {skerry_command('data', 'fetch', published.name)}"
         ) from None
     return arrays

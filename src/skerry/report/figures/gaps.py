@@ -9,7 +9,7 @@ from skerry.analysis.cells import sort_key
 from skerry.analysis.statistics import Array
 from skerry.config.labels import beta_of
 from skerry.config.measures import traits
-from skerry.errors import SkerryError, typed, unknown
+from skerry.errors import SkerryError, argument, unknown
 from skerry.report.figures import panels
 from skerry.report.style import MISSING, OTHERS, colours, safe_text, text_colour
 
@@ -48,7 +48,7 @@ def gap_heat_map(
     if compared.empty:
         raise SkerryError(
             f"{label} and {against} have no cell and seed in common, so there is no gap. Run both "
-            f"with the same settings: skerry run --compare {typed(f'{label},{against}')}"
+            f"with the same settings: {argument('compare')} {label},{against}"
         )
     across = _ordered(frame[columns])
     down: list[Any] = _ordered(frame[rows]) if rows else [None]
@@ -112,8 +112,8 @@ def _other_label(frame: "pd.DataFrame", label: str | None) -> str:
     others = [name for name in dict.fromkeys(frame["primitive"]) if name != against]
     if not others:
         raise SkerryError(
-            f"a gap needs two primitives (got {against} alone). Run another one: "
-            "skerry run --compare s2s,s2a"
+            f"a gap needs two primitives (got {against} alone). Run both: {argument('compare')} "
+            "s2s,s2a"
         )
     if label is None:
         return "s2s" if "s2s" in others else others[0]

@@ -18,6 +18,7 @@ from skerry.report.figure_kinds import DrawnFigure, FigureRequest
 from skerry.report.figures import panels
 from skerry.report.figures.panels import Panel, arrange, draw_panels, safe_lines
 from skerry.report.style import ISLANDS
+from skerry.report.text import seed_words
 from skerry.report.words import describe_network, describe_split
 
 if TYPE_CHECKING:
@@ -206,5 +207,5 @@ def _round(request: FigureRequest, run: "Run") -> int:
 
 
 def _seed_note(runs: list["Run"]) -> str:
-    seeds = sorted({run.experiment.seed for run in runs})
-    return f"Drawn for seed {', '.join(map(str, seeds))}; others: {argument('where')} seed=..."
+    seeds = seed_words(run.experiment.seed for run in runs)
+    return f"Drawn for {seeds}; others: {argument('where')} seed=..."

@@ -9,7 +9,7 @@ from skerry.analysis.cells import Cell, Cells, ComparedCells
 from skerry.analysis.run_table import RunTable
 from skerry.config.measures import shown
 from skerry.config.toml import is_graph_file
-from skerry.errors import SkerryError, argument, typed
+from skerry.errors import SkerryError, argument, skerry_command
 from skerry.report.figure_kinds import DrawnFigure, FigureRequest
 from skerry.report.figures import panels
 from skerry.report.figures.final_values import front, sensitivity
@@ -175,8 +175,8 @@ def _pair(request: FigureRequest, cells: Cells) -> tuple[str, str]:
         )
     if len(cells.labels) < 2:
         raise SkerryError(
-            f"a gap needs two primitives (got {', '.join(cells.labels)} alone). Run another one: "
-            f"skerry run --compare s2s,s2a --out {typed(request.folder)}"
+            f"a gap needs two primitives (got {', '.join(cells.labels)} alone). See how to run "
+            f"another one: {skerry_command('results', request.folder)}"
         )
     if request.compare:
         return cells.label(request.compare[0]), cells.label(request.compare[1])
@@ -194,7 +194,7 @@ def _map_axes(request: FigureRequest, cells: Cells) -> tuple[str | None, str]:
     if request.columns is None and not free:
         raise SkerryError(
             "a gap map needs a field that varies between the runs (got none). Print the one gap: "
-            f"skerry results {typed(request.folder)}"
+            f"{skerry_command('results', request.folder)}"
         )
     columns = cells.field(request.columns) if request.columns is not None else free.pop(0)
     if request.rows is not None:
@@ -209,7 +209,7 @@ def _along(request: FigureRequest, cells: Cells) -> list[str]:
     if not cells.fields:
         raise SkerryError(
             "a sensitivity figure needs a field that varies between the runs (got none). Sweep "
-            "over server.sampled or server.period: skerry sweep --help"
+            f"over server.sampled or server.period: {skerry_command('sweep', help=True)}"
         )
     free = [field for field in cells.fields if field not in map(cells.field, request.by or ())]
     return [field for field in SERVER_AXES if field in free] or free[:1] or [cells.fields[0]]

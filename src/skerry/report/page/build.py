@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import html
+import json
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from skerry.analysis.run_table import Stores
 from skerry.errors import SkerryError, argument, printable, writing
 from skerry.files import replace_file
 from skerry.report.page.blocks import PageSection, note
@@ -29,7 +31,7 @@ EXPLORER = (
     "explorer/exploration.js", "explorer/controls.js", "explorer/explorer.js",
 )  # fmt: skip
 """The scripts of the theory explorer. Each one uses only scripts before it."""
-SCRIPTS = ("numbers.js", "data.js", "dom.js", "plot.js", "grid.js", *EXPLORER)
+SCRIPTS = ("numbers.js", "data.js", "dom.js", "plot.js", "grid.js", "advice.js", *EXPLORER)
 """The first scripts, in this order. The widgets and page.js, which starts the page, follow."""
 
 # The page fetches nothing and runs only the two scripts with these hashes.
@@ -39,11 +41,13 @@ POLICY = (
 )
 
 
-def write_report(path: Path | str, out: Path | str | None = None) -> Path:
-    """Write the report of a store (its folder or its file) and return its path: `report.html` in
-    the folder, unless `out` names another file."""
+def write_report(path: Stores, out: Path | str | None = None) -> Path:
+    """Write the report of a store (its folder or its file), or of a list of them, and return its
+    path: `report.html` in the folder, or in the working directory if there are several folders,
+    unless `out` names another file."""
     data = read_report_data(path)
-    file, text = Path(out) if out is not None else data.path.parent / FILE, page_html(data)
+    usual = Path(FILE) if len(data.grid.paths) > 1 else data.folder / FILE
+    file, text = Path(out) if out is not None else usual, page_html(data)
     with writing(file, f": {argument('out')}"):
         replace_file(file, text.encode())
     return file
@@ -58,7 +62,8 @@ def page_html(data: ReportData) -> str:
         "sections": [vars(section) for section in _sections(data)],
         "model": page_model(data, overview.start_cell(data)) if data.runs else None,
         "answer": overview.answer_sentence(data),
-        "glossary": overview.GLOSSARY,
+        "terms": json.loads(_asset("terms.json")),
+        "advice": data.advice,
     }
     parts = [_data("data", "application/json", json_text(_printable(content)))]
     if data.runs:
@@ -80,8 +85,7 @@ def page_html(data: ReportData) -> str:
 
 
 def _sections(data: ReportData) -> Iterable[PageSection]:
-    yield overview.runs_section(data)
-    for make in SECTIONS if data.runs else ():
+    for make in SECTIONS if data.runs else (overview.runs_section,):
         try:
             section = make(data)
         except SkerryError as error:  # the other sections are still shown

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from skerry.analysis.cells import Cell, sort_key
 from skerry.analysis.compare import Comparison, Verdict, compare
 from skerry.analysis.names import format_value, short_names
-from skerry.config.experiment import Experiment
+from skerry.config.experiment import Experiment, Section
 from skerry.config.measures import traits
 from skerry.report.page.packing import Array, pack_arrays
-from skerry.report.page.report_data import TUNED, ReportData, t_quantiles
-from skerry.report.style import ISLANDS, PRIMITIVES, contrast, label_styles, luminance, rgb
+from skerry.report.page.report_data import GOAL, TUNED, ReportData, t_quantiles
+from skerry.report.style import ISLANDS, OTHERS, PRIMITIVES, contrast, label_styles, luminance, rgb
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 NO_VERDICT = 255
@@ -42,6 +42,8 @@ def page_model(data: ReportData, start: int = 0) -> dict[str, Any]:
         "headline": data.measures.index(data.headline) if data.headline else 0,
         "axes": axes,
         "tuned": grid.axes.index(TUNED) if TUNED in grid.axes else -1,
+        "points": [{"label": label, "group": at} for label, at in data.named_groups.items()],
+        "others": [*map(shades, OTHERS)],
         "cells": [
             [axis["values"].index(value) for axis, value in zip(axes, cell, strict=True)]
             for cell in grid.cells
@@ -123,12 +125,16 @@ def _by_group(data: ReportData, values: Array) -> Array:
 
 def _measure(data: ReportData, name: str) -> dict[str, Any]:
     known, answers = traits(name), data.compared.get(name)
+    title, style = known.title, known
+    if name.startswith(GOAL) and data.advice is not None:
+        style = traits(data.advice["question"]["measures"][0])
+        title = data.advice["question"]["goal_text"] + (" (%)" if style.is_percent else "")
     return {
         "name": name,
-        "title": known.title,
-        "style": "percent" if known.is_percent else "count" if known.is_count else "number",
+        "title": title,
+        "style": "percent" if style.is_percent else "count" if known.is_count else "number",
         "log": known.scale == "log",
-        "range": [bound if np.isfinite(bound) else None for bound in known.range],
+        "range": [bound if np.isfinite(bound) else None for bound in style.range],
         "lowerIsBetter": known.lower_is_better,
         "ranked": answers is not None,
         "against": data.grid.labels.index(answers.against) if answers else -1,
@@ -141,7 +147,16 @@ def _axis(data: ReportData, place: int, field: str) -> dict[str, Any]:
         "short": short_names(data.grid.axes)[field],
         "values": values,
         "words": [format_value(value) for value in values],
+        "meaning": _meaning(field),
     }
+
+
+def _meaning(field: str) -> str:
+    """The description of a field of the experiment; empty for one that it does not have."""
+    section, _, name = field.rpartition(".")
+    holder = getattr(Experiment(), section, None) if section else Experiment()
+    known = isinstance(holder, Section) and name in type(holder).model_fields
+    return " ".join(holder.describe(name).split()) if known and holder else ""
 
 
 def _groups(data: ReportData) -> dict[str, Any]:

@@ -17,19 +17,22 @@ from numpy.typing import NDArray
 from skerry.analysis.cells import Cell, ComparedCells, TunedValue
 from skerry.analysis.compare import reference_label
 from skerry.analysis.results import Lane, Results
-from skerry.analysis.run_table import Group, RunTable, final_value
+from skerry.analysis.run_table import Group, RunTable, Stores, final_value, open_stores
 from skerry.analysis.statistics import CONFIDENCE, carry_stopped, moments
 from skerry.config.experiment import Experiment, Server
 from skerry.config.measures import MEASURES, headline, traits
+from skerry.errors import RecordsError
 from skerry.records.parts import History
-from skerry.records.store import Run, Store
+from skerry.records.store import Run
 from skerry.report.figures.series import break_index
+from skerry.report.page.advice_file import Advice, is_at, read_advice
 from skerry.report.page.packing import COARSE, FINE, Array, quantize_halves, quantize_means
 
 TUNED = "training.stepsize"
 RATIOS = ("disagreement_ratio", "bias_ratio")  # the page has their means over rounds too
 MOST_VALUES = 3_000_000  # means in a page, at two to three bytes each, as compressed text
 MANY_VALUES = 500_000  # with more means than this, they are stored with fewer digits
+GOAL = "goal_"  # the beginning of the name of a goal that is the mean of several measures
 FEWEST_ROUNDS, MOST_ROUNDS = 12, 1_000  # limits of the number of rounds per curve
 
 Ints = NDArray[np.int64]
@@ -101,7 +104,6 @@ class Curves:
 class ReportData:
     """All data of a report: the runs of a store, finished or not, with final values and curves."""
 
-    path: Path  # the file of the store
     grid: RunTable  # the runs in their cells, without histories
     finals: Mapping[str, Array] = field(repr=False)
     """By measure, in the order of the page, the final value of every run; NaN if unfinished."""
@@ -109,6 +111,13 @@ class ReportData:
     """By measure of RATIOS, the mean over all server rounds of every run."""
     curves: Curves = field(repr=False)
     curve_of: Sequence[int] = field(repr=False)  # by group, the number of its curve
+    advice: Advice | None = field(default=None, repr=False)
+    """The advice for which the runs were made; None if there is none, or it cannot be read."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the store, or of the first of several."""
+        return self.grid.paths[0].parent
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -129,8 +138,11 @@ class ReportData:
 
     @property
     def headline(self) -> str:
-        """The default measure, as in `skerry.results`; empty if nothing was measured."""
-        return headline(self.ranked or self.measures)
+        """The default measure: that of the advice's goal or, without one, as in `skerry.results`;
+        empty if nothing was measured."""
+        found = self.ranked or self.measures
+        goal = goal_measure(self.advice)
+        return goal if goal in found else headline(found)
 
     @cached_property
     def compared(self) -> dict[str, ComparedCells]:
@@ -146,6 +158,21 @@ class ReportData:
             return {}
         return self.compared[self.headline].cells.tuned_values(TUNED)
 
+    @cached_property
+    def named_groups(self) -> dict[str, int]:
+        """By label, the groups of the advice's best, cheapest and serverless points, the
+        recommended one first. Of several groups it is the one with most seeds."""
+        found: dict[str, int] = {}
+        advice = self.advice or {"points": {}, "recommended": ""}
+        for role in (advice["recommended"], "best", "cheapest", "none"):
+            if point := advice["points"].get(role):
+                fits = [is_at(self.experiment(one), point["fields"]) for one in self.grid.groups]
+                seeds = [
+                    fit * len(one.runs) for fit, one in zip(fits, self.grid.groups, strict=True)
+                ]
+                found |= {point["label"]: seeds.index(max(seeds))} if any(seeds) else {}
+        return found
+
     def experiment(self, group: Group) -> Experiment:
         """An experiment of the group; the others differ only in the seed."""
         return self.runs[next(iter(group.runs.values()))].experiment
@@ -156,17 +183,30 @@ class ReportData:
         for at, run in enumerate(self.runs):
             values = {name: float(found[at]) for name, found in self.finals.items()}
             final = {name: value for name, value in values.items() if np.isfinite(value)}
-            lanes.append(Lane(run.key, run.experiment, run.status, final, {}, run.note, run))
-        return Results(tuple(lanes))
+            end = self.grid.label_of[run.key].removeprefix(run.experiment.server.label)
+            lane = Lane(run.key, run.experiment, run.status, final, {}, run.note, run, apart=end)
+            lanes.append(lane)
+        return Results(tuple(lanes), frozenset(self.finals))
 
 
-def read_report_data(path: Path | str) -> ReportData:
-    """Read the data of a report from a store (its folder or its file)."""
-    with Store.read(path) as store:
-        return _read(RunTable.stream(store))
+def read_report_data(path: Stores) -> ReportData:
+    """Read the data of a report from a store (its folder or its file), or from several."""
+    with open_stores(path) as stores:
+        table = RunTable.stream(stores).numbered()
+        try:
+            advice = read_advice(table.paths)
+        except RecordsError:  # its section says so
+            advice = None
+        return _read(table, advice)
 
 
-def _read(table: RunTable) -> ReportData:
+def goal_measure(advice: Advice | None) -> str:
+    """The measure of the advice's goal; empty without an advice."""
+    first, *others = advice["question"]["measures"] if advice else [""]
+    return GOAL + first.rpartition("_")[2] if others else first
+
+
+def _read(table: RunTable, advice: Advice | None = None) -> ReportData:
     # A run without a server is in several groups, but is only one curve.
     groups = [tuple(group.runs.values()) for group in table.groups]
     numbers = {positions: number for number, positions in enumerate(dict.fromkeys(groups))}
@@ -175,7 +215,9 @@ def _read(table: RunTable) -> ReportData:
     finals: dict[str, Array] = defaultdict(lambda: np.full(len(table.runs), np.nan))
     mean_ratios = {name: np.full(len(table.runs), np.nan) for name in RATIOS}
     for positions, number in numbers.items():
-        histories = {place: table.histories[table.runs[place].key] for place in positions}
+        histories = {
+            place: _with_goal(table.histories[table.runs[place].key], advice) for place in positions
+        }
         begun = {place: history for place, history in histories.items() if len(history["round"])}
         finished = {p: begun[p] for p in begun if table.runs[p].status == "finished"}
         for place, history in finished.items():
@@ -188,16 +230,25 @@ def _read(table: RunTable) -> ReportData:
         if shown := list((finished or begun).values()):
             server = table.runs[positions[0]].experiment.server
             curves.add(number, shown, server, carries=bool(finished))
-    known = [name for name in MEASURES if name in curves.measures]
+    asked = [goal_measure(advice), *(advice["question"]["measures"] if advice else ())]
+    known = [name for name in dict.fromkeys([*asked, *MEASURES]) if name in curves.measures]
     measures = [*known, *sorted(set(curves.measures).difference(known))]
     return ReportData(
-        table.path,
         replace(table, histories={}),
         {name: finals[name] for name in measures},
         mean_ratios,
         curves,
         [numbers[positions] for positions in groups],
+        advice,
     )
+
+
+def _with_goal(history: History, advice: Advice | None) -> History:
+    """The history with the goal of the advice as a measure, where it is a mean of several."""
+    goal, wanted = goal_measure(advice), advice["question"]["measures"] if advice else []
+    if not goal.startswith(GOAL) or not history.keys() >= set(wanted):
+        return history
+    return {**history, goal: np.mean([history[name] for name in wanted], axis=0)}
 
 
 def rounds_to_show(rounds: Ints, server: Server, most: int) -> NDArray[np.bool_]:

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from skerry.runs.executors.executor import StackJob, Tick
 
 PLAIN_SECONDS = 30.0
+FIRST = "building the data and the fleet"  # shown at once, before the first runs start
 
 
-class CountingProgress(Progress):
-    """Counts how much of the requested computing is done, and how fast."""
+class SweepProgress(Progress):
+    """How much of the requested computing is done, how fast, and the best run so far by `measure`.
+    What shows it overrides `show`, and `say` for lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, measure: str = "average_accuracy") -> None:
+        self.measure = measure
+        self.best: tuple[float, str] | None = None
+        self._printed: set[str] = set()
         self.runs = self.done = self.reused = 0
         self._steps = self._fresh = 0
         self._done_steps = self._fresh_planned = 0.0
@@ -70,6 +75,23 @@ class CountingProgress(Progress):
         self._fresh_planned += _planned(job, last.fresh) if last else 0
         self._done_steps += _planned(job, job.steps)
         self.done += len(job)
+        labels = {key: one.server.label for key, one in zip(job.keys, job.experiments, strict=True)}
+        for key, final in finals.items():
+            measure = shown(self.measure, final)
+            sign = -1 if traits(measure).lower_is_better else 1
+            value = final.get(measure, math.nan)
+            if math.isfinite(value) and (self.best is None or sign * value > sign * self.best[0]):
+                self.best = value, labels[key]
+        self.show()
+
+    def waiting(self, worlds: int) -> None:
+        self.say_once("Another process computes the remaining runs of this folder; waiting for it.")
+
+    def stack_begun(self, job: "StackJob") -> None:
+        self.show()
+
+    def failed(self, experiments: Sequence["Experiment"], message: str) -> None:
+        self.say_once(f"failed: {message}")
 
     @property
     def share(self) -> float:
@@ -87,101 +109,10 @@ class CountingProgress(Progress):
         left = self._steps * (1 - self.share) * seconds / (fresh - planned)
         return [f"about {duration(left)} left", f"{rate:,.0f} device-steps/s"]
 
-    def say(self, line: str) -> None:
-        say(line)
-
-    def show(self) -> None: ...
-
-
-def _planned(job: "StackJob", steps: int) -> float:
-    """Device-steps of a job, as they were planned before its data were read (local epochs)."""
-    return steps * sum(map(device_steps, job.experiments)) / job.steps
-
-
-class RunBars(CountingProgress):
-    """One bar for every stack of a study."""
-
-    with_pace = True
-
-    def __init__(self, progress: Any, *more: str) -> None:
-        super().__init__(*more)
-        self._progress = progress
-        self._rows: dict[StackJob, Any] = {}
-
-    def say(self, line: str) -> None:
-        self._progress.console.print(line, highlight=False)
-
-    def stack_begun(self, job: "StackJob") -> None:
-        # Where a resumed stack starts is known with its first tick: until then there is no share.
-        words = describe_stack(job)
-        self._rows[job] = self._progress.add_task(words, total=None, status="getting ready")
-
-    def tick(self, job: "StackJob", tick: "Tick") -> None:
-        super().tick(job, tick)
-        rounds, pace = job.experiments[0].rounds, self.pace() if self.with_pace else []
-        status = ", ".join([f"round {tick.round:,} of {rounds:,}", *pace])
-        self._progress.update(self._rows[job], completed=tick.round, total=rounds, status=status)
-
-
-class RunLines(CountingProgress):
-    """For logs: a line per stack, and a line every half minute."""
-
-    def stack_begun(self, job: "StackJob") -> None:
-        self._printed_at = time.monotonic()
-        say(f"{describe_stack(job)}, {job.experiments[0].rounds} rounds")
-
-    def tick(self, job: "StackJob", tick: "Tick") -> None:
-        super().tick(job, tick)
-        if time.monotonic() - self._printed_at > PLAIN_SECONDS:
-            self._printed_at = time.monotonic()
-            rounds = job.experiments[0].rounds
-            say(", ".join([f"  round {tick.round} of {rounds}", *self.pace()]))
-
-
-@contextmanager
-def show_run_progress() -> Iterator[CountingProgress]:
-    if not sys.stderr.isatty():
-        yield RunLines()
-        return
-    with _bars() as progress:
-        yield RunBars(progress)
-
-
-class SweepProgress(CountingProgress):
-    """Progress of a sweep, with the best run so far."""
-
-    def __init__(self, measure: str = "average_accuracy") -> None:
-        super().__init__()
-        self.measure = measure
-        self.best: tuple[float, str] | None = None
-        self._printed: set[str] = set()
-
-    def waiting(self, worlds: int) -> None:
-        self.say_once(
-            "Another sweep is computing the remaining runs of this folder; waiting for it."
-        )
-
-    def stack_begun(self, job: "StackJob") -> None:
-        self.show()
-
-    def stack_done(self, job: "StackJob", finals: Mapping[str, Mapping[str, float]]) -> None:
-        super().stack_done(job, finals)
-        labels = {key: one.server.label for key, one in zip(job.keys, job.experiments, strict=True)}
-        for key, final in finals.items():
-            measure = shown(self.measure, final)
-            self._compare(measure, final.get(measure, math.nan), labels[key])
-        self.show()
-
-    def failed(self, experiments: Sequence["Experiment"], message: str) -> None:
-        self.say_once(f"failed: {message}")
-
-    def _compare(self, measure: str, value: float, name: str) -> None:
-        sign = -1 if traits(measure).lower_is_better else 1
-        if math.isfinite(value) and (self.best is None or sign * value > sign * self.best[0]):
-            self.best = value, name
-
     def status_line(self) -> str:
         """`12 of 96 runs, about 40 s left, 310,000 device-steps/s, best so far s2a 93.2`."""
+        if not self.runs:
+            return FIRST
         status = [f"{self.reused + self.done:,} of {self.runs:,} runs", *self.pace()]
         if self.best is not None:
             value, name = self.best
@@ -193,18 +124,41 @@ class SweepProgress(CountingProgress):
             self._printed.add(line)
             self.say(line)
 
+    def say(self, line: str) -> None:
+        say(line)
 
-class SweepBars(RunBars, SweepProgress):
+    def show(self) -> None: ...
+
+
+def _planned(job: "StackJob", steps: int) -> float:
+    """Device-steps of a job, as they were planned before its data were read (local epochs)."""
+    return steps * sum(map(device_steps, job.experiments)) / job.steps
+
+
+class SweepBars(SweepProgress):
     """A bar for the sweep, and one for every running stack."""
 
-    with_pace = False
-
     def __init__(self, progress: Any, measure: str) -> None:
-        super().__init__(progress, measure)
-        self._row = progress.add_task("sweep", total=1.0, status="")
+        super().__init__(measure)
+        self._progress = progress
+        self._row = progress.add_task("all", total=1.0, status=self.status_line())
+        self._rows: dict[StackJob, Any] = {}
+
+    def say(self, line: str) -> None:
+        self._progress.console.print(line, highlight=False)
 
     def show(self) -> None:
         self._progress.update(self._row, completed=self.share, status=self.status_line())
+
+    def stack_begun(self, job: "StackJob") -> None:
+        words = f"seed {job.experiments[0].seed}, {plural(len(job), 'run')}"
+        self._rows[job] = self._progress.add_task(words, total=None, status="getting ready")
+
+    def tick(self, job: "StackJob", tick: "Tick") -> None:
+        super().tick(job, tick)
+        rounds = job.experiments[0].rounds
+        status = f"round {tick.round:,} of {rounds:,}"
+        self._progress.update(self._rows[job], completed=tick.round, total=rounds, status=status)
 
     def stack_split(self, job: "StackJob") -> None:
         super().stack_split(job)
@@ -216,11 +170,17 @@ class SweepBars(RunBars, SweepProgress):
 
 
 class SweepLines(SweepProgress):
-    """For logs: a line every half minute."""
+    """For logs: a line before the first round, with `at_once` also before anything is built, and
+    then one every half minute."""
 
-    def __init__(self, measure: str) -> None:
+    def __init__(self, measure: str, at_once: bool = False) -> None:
         super().__init__(measure)
         self._printed_at = time.monotonic()
+        if at_once:
+            say(self.status_line())
+
+    def stack_begun(self, job: "StackJob") -> None:
+        self.say_once(f"{plural(self.runs, 'run')}, {job.experiments[0].rounds} rounds")
 
     def show(self) -> None:
         if time.monotonic() - self._printed_at > PLAIN_SECONDS:
@@ -229,18 +189,16 @@ class SweepLines(SweepProgress):
 
 
 @contextmanager
-def show_sweep_progress(measure: str) -> Iterator[SweepProgress]:
-    """The progress display of `skerry sweep`; `measure` ranks the runs."""
+def show_progress(
+    measure: str = "average_accuracy", at_once: bool = False
+) -> Iterator[SweepProgress]:
+    """The progress display of runs and sweeps; `measure` ranks the runs. `at_once`: a log begins
+    before anything is built; the first line of a command may be an error."""
     if not sys.stderr.isatty():
-        yield SweepLines(measure)
+        yield SweepLines(measure, at_once)
         return
     with _bars() as progress:
         yield SweepBars(progress, measure)
-
-
-def describe_stack(job: "StackJob") -> str:
-    """A stack in a few words: `seed 0, 3 runs`."""
-    return f"seed {job.experiments[0].seed}, {plural(len(job), 'run')}"
 
 
 def _bars() -> "RichProgress":

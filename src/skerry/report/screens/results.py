@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, get_args
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
 
 from skerry.analysis.cells import Cells, ComparedCells
 from skerry.analysis.compare import Comparison, Verdict, variance_saved
@@ -10,9 +11,10 @@ from skerry.analysis.device_results import DeviceResults, tenths
 from skerry.analysis.names import format_value, short_names
 from skerry.analysis.run_table import format_statuses
 from skerry.analysis.statistics import Estimate
-from skerry.errors import typed
+from skerry.files import place_of
 from skerry.report import text
 from skerry.report.text import Sheet, plural
+from skerry.report.words import rerun_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,10 +89,9 @@ def results_summary(compared: ComparedCells) -> list[str]:
     return [*(_tally(compared, label) for label in compared.others), *_pairing(compared)]
 
 
-def results_notes(compared: ComparedCells, folder: object) -> list[str]:
+def results_notes(compared: ComparedCells, folder: Path) -> list[str]:
     """Sentences on what the tables leave out, and why."""
-    folder = typed(folder)
-    cells, found = compared.cells, []
+    cells, found, more = compared.cells, list[str](), dict[str, Any]()
     left_out = {status: n for status, n in cells.statuses.items() if status != "finished"}
     if left_out:
         total = plural(cells.statuses.total(), "run")
@@ -101,20 +102,20 @@ def results_notes(compared: ComparedCells, folder: object) -> list[str]:
         runs = plural(cells.unmeasured, "finished run")
         found.append(f"Not counted: {runs} without {cells.measure} ({_when(cells)}).")
     if compared.seeds == 1:
-        found.append(
-            "There is only one seed, so there are no intervals and no tests. Run more seeds: "
-            f"skerry run --seeds 5 --out {folder}"
-        )
+        found.append("There is only one seed, so there are no intervals and no tests.")
+        more["seeds"] = 5
     if len(cells.labels) == 1:
-        found.append(
-            f"Only {compared.against} was run, so nothing is compared. Run other primitives too: "
-            f"skerry run --compare s2s,s2a --out {folder}"
-        )
+        found.append(f"Only {compared.against} was run, so nothing is compared.")
+        more["compare"] = ("s2s", "s2a")
     elif left := len(cells.readings.keys() - {cell for cell, _ in compared.comparisons}):
         found.append(
             f"Not compared: {plural(left, 'cell')} without {compared.against} or without any "
             "other primitive."
         )
+    if more:
+        command = rerun_command(cells.experiments, **more, out=place_of(folder))
+        same = f"the same command with --{' and --'.join(more)}"
+        found.append(f"Run more: {command or same}")
     return found
 
 

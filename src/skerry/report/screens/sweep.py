@@ -61,12 +61,8 @@ def best_cells_table(sweep: Sweep, results: Results, shown: int = SHOWN) -> "Tab
 def _cells(sweep: Sweep, results: Results, points: Iterable[Point]) -> Cells:
     """The final values at these points of the sweep; NaN for runs that did not finish."""
     measure = ranking_measure(sweep, results)
-    values = {
-        lane.experiment.key(): lane.final.get(measure, math.nan)
-        if lane.status == "finished"
-        else math.nan
-        for lane in results
-    }
+    finals = ((one, one.final if one.status == "finished" else {}) for one in results)
+    values = {one.experiment.key(): final.get(measure, math.nan) for one, final in finals}
     fields = tuple(field for field in sweep.fields if field != PRIMITIVE)
     readings: dict[Cell, list[Readings]] = {}
     for point in points:
@@ -81,8 +77,8 @@ def _cells(sweep: Sweep, results: Results, points: Iterable[Point]) -> Cells:
 def print_forecast(found: "Forecast", out: Path) -> None:
     """Print the expected number of runs, memory and time of a sweep."""
     lines = [
-        f"{found.cells:,} cells x {found.seeds} seeds: {found.runs:,} runs, {found.recorded:,} of "
-        f"them recorded in {out}."
+        f"{found.cells:,} cells x {text.plural(found.seeds, 'seed')}: {found.runs:,} runs, "
+        f"{found.recorded:,} of them recorded in {out}."
     ]
     if found.runs > found.recorded:
         need, free = text.size(found.stack_bytes, "GB", 2), text.size(found.free_bytes, "GB")
@@ -102,9 +98,7 @@ def _expected_time(found: "Forecast") -> str:
 
 
 def _print_lines(lines: Iterable[str]) -> None:
-    console = text.console()
-    for line in lines:
-        console.print(line, markup=False)
+    text.console().print(*lines, sep="\n", markup=False)
 
 
 def print_run_plan(plan: "RankPlan", found: "Forecast | None", out: Path) -> None:

@@ -1,11 +1,11 @@
 """The screens of `skerry theory`: bounds, mixing, regimes and constants."""
 
 import math
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
+from skerry.errors import skerry_command
 from skerry.report.text import NOTHING, PAGE, console, number, plain_table, plus_minus
 from skerry.report.words import describe_network, describe_problem
 from skerry.theory.constants import Constants
@@ -299,21 +299,19 @@ def bounds_command(constants: Constants) -> str:
     """The command `skerry theory bounds` with these constants."""
     x = constants.parameters(epsilon=0.1)
     equal = len(set(x.sizes)) == 1
-    options = {
-        "mode": "certified",
-        "devices": x.devices,
-        "components": len(x.sizes) if equal else "+".join(map(str, x.sizes)),
-        "sampled": x.sampled,
-        "period": x.period,
-        **{name.replace("_", "-"): f"{getattr(x, name):.4g}" for name in _ROUNDED},
-        "epsilon": x.epsilon,
-    }
-    if x.selection != "uniform":
-        options["selection"] = x.selection
-    if x.weights != "equal":
-        options["weights"] = x.weights
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    return shlex.join(["skerry", "theory", "bounds", *words])
+    rounded: dict[str, Any] = {name: f"{getattr(x, name):.4g}" for name in _ROUNDED}
+    return skerry_command(
+        *("theory", "bounds"),
+        mode="certified",
+        devices=x.devices,
+        components=len(x.sizes) if equal else "+".join(map(str, x.sizes)),
+        sampled=x.sampled,
+        period=x.period,
+        **rounded,
+        epsilon=x.epsilon,
+        selection=None if x.selection == "uniform" else x.selection,
+        weights=None if x.weights == "equal" else x.weights,
+    )
 
 
 def _measured(value: Measurement) -> str:

@@ -4,13 +4,14 @@ import time
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import groupby
+from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from skerry.analysis.names import format_value, short_names
-from skerry.errors import printable, typed
+from skerry.errors import printable, skerry_command
 from skerry.report.snapshot import Best, Message, Snapshot
-from skerry.report.text import duration, empty_table, plural, plus_minus
+from skerry.report.text import duration, empty_table, plural, plus_minus, seed_words
 from skerry.report.watched import WatchedFolder
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def render(snapshot: Snapshot, bar: bool = False) -> "RenderableType":
         Text(_message(message), style=STYLES.get(message.status, "dim"))
         for message in snapshot.messages
     ]
-    parts.append(Text(verdict(snapshot), style="bold" if snapshot.state != "working" else ""))
+    if snapshot.state == "working":
+        parts.append(Text(verdict(snapshot)))
     return Group(*parts)
 
 
@@ -105,7 +107,7 @@ def verdict(snapshot: Snapshot) -> str:
         return "The sweep is running. Ctrl-C ends this view, not the sweep."
     if snapshot.state == "done":
         failed = f" {plural(snapshot.failed, 'run')} failed." if snapshot.failed else ""
-        return f"Done.{failed} Look closer: skerry results {typed(snapshot.folder)}"
+        return f"Done.{failed} Look closer: {skerry_command('results', Path(snapshot.folder))}"
     waiting = snapshot.running + (snapshot.to_do or 0)
     left = plural(waiting, "run is", "runs are")
     return f"The sweep has stopped, and {left} left. The same command resumes it."
@@ -142,7 +144,6 @@ def _message(message: Message) -> str:
     when = datetime.fromisoformat(message.time).astimezone()
     today = when.date() == datetime.now().astimezone().date()
     shown_time = f"{when:%H:%M:%S}" if today else f"{when:%Y-%m-%d %H:%M}"
-    seeds = ", ".join(map(str, message.seeds[:5])) + (", ..." if len(message.seeds) > 5 else "")
-    of = f"of {'seed' if len(message.seeds) == 1 else 'seeds'} {seeds}"
+    of = f"of {seed_words(message.seeds)}"
     note = f": {shorten(printable(message.note), NOTE)}" if message.note else ""
     return f"{shown_time}  {plural(message.runs, 'run')} {of} {message.status}{note}"

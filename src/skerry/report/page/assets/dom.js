@@ -1,7 +1,7 @@
 /** Elements and controls. Text goes in as text, never as HTML. */
 Skerry.dom = (() => {
   const TURNING = /[\u202a-\u202e\u2066-\u2069]/g;
-  const LONG = 60;
+  const LONG = 32;
   let ids = 0;
 
   /** The text without characters that reverse the direction of the text after them. */
@@ -23,24 +23,64 @@ Skerry.dom = (() => {
     return element;
   }
 
-  // The first occurrence of each glossary term in a text has a tooltip.
+  // Terms are explained where they stand: table headings, and the first occurrence in a text.
 
-  const WORDS = { S2S: /\bs2s\b/i, S2A: /\bs2a\b/i, blend: /\bblend\b/i, K: /\bK\b/, H: /\bH\b/, cell: /\bcells?\b/ };
-  let meanings = [];
+  const INLINE = ["s2s", "s2a", "blend", "sampled", "period", "cell", "island", "disagreement", "bias", "stepsize", "one_each", "per_component"];
+  const SYMBOLS = { sampled: "\\bK\\b", period: "\\bH\\b" };
+  const meanings = new Map();
+  const listed = [];
+  let inline = [];
 
-  function explain(glossary) {
-    meanings = glossary.map(([term, meaning]) => ({ term, meaning, found: WORDS[term] }));
+  const allTerms = () => listed.sort(([a], [b]) => a.localeCompare(b, "en"));
+
+  function plain(text) {
+    return String(text).replace(/\s*\([^)]*\)/g, "").replace(/\s+/g, " ").trim();
+  }
+
+  /** A symbol of one letter keeps its case: K is not k. */
+  const keyOf = (name) => (name.length > 1 ? name.toLowerCase().replace(/_/g, " ") : name);
+
+  /** Learn the terms of the glossary, and those of the measures and fields of these runs. */
+  function explain(glossary, model, asked) {
+    const terms = glossary.filter(({ term }) => term), byName = new Map(terms.map((one) => [one.term, one]));
+    for (const { measure, meaning } of glossary) {
+      const shown = model?.measures.find(({ name }) => name === measure), known = byName.get(measure);
+      if (!shown) continue;
+      if (known) Object.assign(known, { also: [...known.also, shown.title], meaning: `${known.meaning} ${meaning}` });
+      else terms.push({ term: shown.title, also: [measure], meaning });
+    }
+    if (asked) {
+      const parts = asked.measures.map((name) => model.measures.find((one) => one.name === name)?.title ?? name);
+      terms.push({ term: asked.goal_text, also: [], meaning: `The goal of the advice${parts.length > 1 ? ": the mean of" : ","} ${parts.join(" and ")}.` });
+    }
+    for (const { short, meaning } of model?.axes ?? []) if (meaning) terms.push({ term: short, also: [], meaning });
+    for (const { term, also, meaning } of terms) {
+      if (![term, ...also].some((name) => meanings.has(keyOf(plain(name))))) listed.push([[term, ...also.filter((name) => name.length === 1)].join(", "), meaning]);
+      for (const name of [term, ...also]) {
+        const key = keyOf(plain(name));
+        if (key && !meanings.has(key)) meanings.set(key, `${term}: ${meaning}`);
+      }
+    }
+    inline = INLINE.map((term) => ({
+      term, meaning: meaningOf(term), found: new RegExp(SYMBOLS[term] ?? `\\b${term}s?\\b`, "i".repeat(!SYMBOLS[term])),
+    })).filter(({ meaning }) => meaning);
+  }
+
+  /** The meaning of a term, a symbol or a heading; undefined if the page has none. */
+  function meaningOf(text) {
+    const key = keyOf(plain(text));
+    return meanings.get(key) ?? meanings.get(key.replace(/s$/, ""));
   }
 
   /** Text as nodes: make("p", {}, ...glossed("S2S keeps the average")). */
-  function glossed(text, left = meanings) {
+  function glossed(text, left = inline) {
     const places = left
       .map((one) => ({ ...one, place: one.found.exec(text) }))
       .filter(({ place }) => place)
       .sort((a, b) => a.place.index - b.place.index);
     if (!places.length) return [text];
     const [{ term, meaning, place: { index, 0: word } }] = places, end = index + word.length;
-    const told = make("abbr", { title: `${term}: ${meaning}` }, word);
+    const told = make("abbr", { title: meaning }, word);
     return [text.slice(0, index), told, ...glossed(text.slice(end), left.filter((one) => one.term !== term))];
   }
 
@@ -91,7 +131,7 @@ Skerry.dom = (() => {
   function table(title, header, rows, sides) {
     const body = make("tbody");
     for (const row of rows) body.append(make("tr", {}, ...row.map((one, i) => cell("td", one, sides[i]))));
-    const heads = header.map((one, i) => cell("th", one, sides[i]));
+    const heads = header.map((one, i) => cell("th", explained(one), sides[i]));
     heads.forEach((one) => one.setAttribute("scope", "col"));
     const caption = make("p", { class: "caption", dir: "auto", id: `caption-${++ids}` }, title);
     const whole = make("table", { "aria-labelledby": caption.id }, make("thead", {}, make("tr", {}, ...heads)), body);
@@ -101,6 +141,11 @@ Skerry.dom = (() => {
     sizes.observe(scroll);
     looks.set(scroll, look);
     return make("div", {}, caption, hint, scroll);
+  }
+
+  function explained(heading) {
+    const title = meaningOf(heading);
+    return title ? make("abbr", { title }, heading) : heading;
   }
 
   /** A hint is shown above tables that are wider than the page. */
@@ -113,5 +158,5 @@ Skerry.dom = (() => {
     return make(tag, { class: kind, dir: number ? null : "auto" }, content);
   }
 
-  return { make, upright, explain, glossed, select, tick, slider, controls, figure, table };
+  return { make, upright, explain, allTerms, meaningOf, glossed, select, tick, slider, controls, figure, table };
 })();

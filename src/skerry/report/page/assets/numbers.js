@@ -49,10 +49,18 @@ Skerry.numbers = (() => {
     return found.half > 0 && /[1-9]/.test(half) ? `${text} ± ${half}` : text;
   }
 
+  /** As skerry.report.text.seed_words: `seed 0`, `seeds 0 to 4`, `seeds 0, 1, 7`. */
+  function seedWords(seeds) {
+    const found = [...new Set(seeds)].sort((a, b) => a - b), [first, last] = [found[0], found.at(-1)];
+    const isRange = found.length > 2 && last - first === found.length - 1;
+    const words = isRange ? `${first} to ${last}` : found.slice(0, 8).join(", ") + (found.length > 8 ? ", ..." : "");
+    return `seed${found.length === 1 ? "" : "s"} ${words}`;
+  }
+
   function pValue(p) {
     if (!Number.isFinite(p)) return "-";
     return p < 0.001 ? "<0.001" : p.toFixed(3);
   }
 
-  return { estimate, reach, number, signed, plusMinus, pValue };
+  return { estimate, reach, number, signed, plusMinus, pValue, seedWords };
 })();

@@ -14,6 +14,12 @@ Skerry.page = (() => {
       ([term, words]) => [make("dt", {}, term), make("dd", { dir: "auto" }, words)])),
     table: (piece) => table(piece.title, piece.header, piece.rows, piece.sides),
     code: codeToCopy,
+    advice: (piece, page) => make("div", {}, ...Skerry.advice(page.advice, page.names).map((inner) => shown(inner, page))),
+    search: () => make("p", { class: "note" }, "These runs are the search of skerry advise: many settings and stepsizes, most of them on few seeds. " +
+      "Wins over all of them would say little, so none are counted. The sections below show the points of the advice over all of their seeds, or a cell of the search."),
+    axes: (piece, { model }) => table("What varies", ["field", "values"], model.axes.map(({ short, words }) => [short, someOf(words)]), "ll"),
+    terms: () => make("dl", {}, ...Skerry.dom.allTerms().flatMap(
+      ([term, meaning]) => [make("dt", { dir: "auto" }, term), make("dd", { dir: "auto" }, meaning)])),
     folded: (piece, page) => make("details", {}, make("summary", {}, piece.title),
       ...piece.blocks.map((inner) => shown(inner, page))),
     widget: (piece, page) => {
@@ -22,6 +28,10 @@ Skerry.page = (() => {
       return element;
     },
   };
+
+  function someOf(words, most = 24) {
+    return words.slice(0, most).join(", ") + (words.length > most ? `, and ${(words.length - most).toLocaleString("en-US")} more` : "");
+  }
 
   function shown(piece, page) {
     return PIECES[piece.kind](piece, page);
@@ -63,13 +73,17 @@ Skerry.page = (() => {
     document.getElementById("contents").append(make("ul", {}, ...links));
   }
 
-  /** The answer, and the terms in it, which are open on wide screens only. */
-  function opening({ answer, glossary }) {
+  const FIRST = ["s2s", "s2a", "blend", "K", "H", "cell"];
+
+  /** The answer, and the terms in it, which are open on wide screens unless there is an advice. */
+  function opening({ answer, advice }) {
     const told = document.getElementById("answer"), words = document.getElementById("words");
     told.append(...glossed(answer));
     told.hidden = !answer;
-    words.append(make("dl", {}, ...glossary.flatMap(([term, meaning]) => [make("dt", {}, term), make("dd", {}, meaning)])));
-    words.open = window.innerWidth >= 640;
+    const pairs = FIRST.map((term) => [term, Skerry.dom.meaningOf(term).replace(/^.*?: /, "")]);
+    words.append(make("dl", {}, ...pairs.flatMap(([term, meaning]) => [make("dt", {}, term), make("dd", {}, meaning)])),
+      make("p", {}, "All words of this page: ", make("a", { href: "#terms" }, "Terms"), "."));
+    words.open = window.innerWidth >= 640 && !advice;
     words.hidden = !answer;
   }
 
@@ -84,8 +98,18 @@ Skerry.page = (() => {
       grid.state.measure = Number(value);
       changed();
     })];
-    model.axes.forEach((axis, i) => fields.push(axisControl(page, axis, i)));
-    form.append(controls(...fields));
+    const axes = model.axes.map((axis, i) => axisControl(page, axis, i));
+    const show = (points) => axes.forEach((field) => { field.hidden = points; });
+    if (model.points.length) {
+      const views = [["points", "the points of the advice"], ["cell", "one cell of the search"]];
+      fields.push(select("Shown", views, "points", (value) => {
+        grid.state.points = value === "points";
+        show(grid.state.points);
+        changed();
+      }));
+    }
+    show(grid.state.points);
+    form.append(controls(...fields, ...axes));
     form.hidden = false;
   }
 
@@ -168,10 +192,10 @@ Skerry.page = (() => {
   async function start() {
     shade();
     const main = document.getElementById("main");
-    const data = Skerry.data.json("data"), { sections, model } = data;
-    Skerry.dom.explain(data.glossary);
+    const data = Skerry.data.json("data"), { sections, model, advice } = data, names = advice ? Skerry.pointNames(advice) : new Map();
+    Skerry.dom.explain(data.terms, model, advice?.question);
     opening(data);
-    const page = { model, grid: model && Skerry.grid(model) };
+    const page = { model, advice, names, grid: model && Skerry.grid(model, names) };
     contents(sections);
     main.append(...sections.map((one) => section(one, page)));
     themes();

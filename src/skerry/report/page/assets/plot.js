@@ -8,7 +8,7 @@ Skerry.plots = (() => {
   let counterparts = new Map();
 
   function useColours(model) {
-    const all = [...model.labels, ...model.islands, ...Object.values(model.primitives)];
+    const all = [...model.points, ...model.labels, ...model.islands, ...Object.values(model.primitives)];
     counterparts = new Map(all.map((one) => [one.light.toLowerCase(), one.dark]));
   }
 
@@ -45,6 +45,14 @@ Skerry.plots = (() => {
   /** The values of a line, broken where the curve has a hole (nothing was measured). */
   function holed({ hole }, values) {
     return hole ? [...values.slice(0, hole), null, ...values.slice(hole)] : values;
+  }
+
+  /** The range of percentages: the first rounds climb from chance level; most of the height is for the later ones. */
+  function heights(curves) {
+    const later = curves.flatMap(({ mean, rounds }) => mean.filter((_, i) => rounds[i] >= 0.1 * rounds.at(-1)));
+    const [low, high] = later.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [100, 0]);
+    const room = 0.15 * Math.max(1, high - low);
+    return [Math.max(0, low - room), Math.min(101, high + room)];
   }
 
   function recoloured(value) {
@@ -122,5 +130,5 @@ Skerry.plots = (() => {
     return `#${rgb.map((one) => one.toString(16).padStart(2, "0")).join("")}`;
   }
 
-  return { plot, redraw, bars, holed, useColours, escape, brief, faded, ordered, isDark, css };
+  return { plot, redraw, bars, holed, heights, useColours, escape, brief, faded, ordered, isDark, css };
 })();

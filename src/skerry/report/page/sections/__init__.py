@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 from skerry.report.page.blocks import PageSection
 from skerry.report.page.report_data import ReportData
-from skerry.report.page.sections import advice, fleet, measured, provenance, theory
+from skerry.report.page.sections import fleet, measured, overview, provenance, theory
 
 SECTIONS: tuple[Callable[[ReportData], PageSection | None], ...] = (
-    advice.advice_section,
+    overview.advice_section,
+    overview.runs_section,
     measured.winners_section,
     measured.curves_section,
     measured.consensus_section,
@@ -25,5 +26,6 @@ SECTIONS: tuple[Callable[[ReportData], PageSection | None], ...] = (
     theory.theory_section,
     provenance.provenance_section,
     provenance.recipe_section,
+    provenance.terms_section,
 )
-"""The sections after `overview.runs_section`, shown if there are any runs."""
+"""All sections. If there are no runs, only `overview.runs_section` is shown."""

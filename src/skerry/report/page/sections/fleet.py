@@ -6,12 +6,17 @@ section says why.
 
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skerry.analysis.run_table import open_stores
 from skerry.config.experiment import Experiment
+from skerry.data.split import layout_of
 from skerry.errors import SkerryError
+from skerry.files import written
 from skerry.plugins import registry
 from skerry.records.store import Run
 from skerry.report import rebuild
@@ -23,6 +28,7 @@ from skerry.report.words import describe_network, describe_split
 from skerry.seeds import stream
 
 if TYPE_CHECKING:
+    from skerry.data.dataset import Dataset
     from skerry.network.fleet import Fleet
 
 MOST_DEVICES = 3_000
@@ -41,7 +47,7 @@ def network_section(data: ReportData) -> PageSection:
 
     def show(run: Run) -> dict[str, Any]:
         fleet = drawable_fleet(run)
-        drawing = _drawing(run, fleet)
+        drawing = _drawing(run, fleet, _names(data, run, fleet.labels))
         fleets.append(fleet)
         return drawing
 
@@ -73,7 +79,7 @@ def labels_section(data: ReportData) -> PageSection:
         lambda run: (
             run.experiment.data, run.experiment.network.sizes, run.materials.get("dataset")
         ),
-        _split,
+        partial(_split, data),
     )  # fmt: skip
     kinds = {one["kind"] for one in splits} or {"class"}
     kind = kinds.pop() if len(kinds) == 1 else "kind of sample"
@@ -116,7 +122,26 @@ def _show_each(
     return shown, of_cell, list(why)
 
 
-def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:
+def _names(data: ReportData, run: Run, labels: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The names of all devices and of their islands, as recorded with the scores of devices or as
+    the data name them; else these labels and the numbers of the islands."""
+    with open_stores(data.grid.paths) as stores:
+        for store in stores:
+            if found := store.devices(run.key):
+                return [*map(str, found["device"])], [*map(str, found["island"])]
+    network, data_fields = run.experiment.network, run.experiment.data
+    islands = [str(c) for c, size in enumerate(network.sizes) for _ in range(size)]
+    if data_fields.split == "given":
+        with suppress(SkerryError):  # data that a report must not or cannot load
+            dataset = _dataset(run)
+            own = () if network.is_file else layout_of(dataset, network, data_fields)[1]
+            labels = own or labels
+            named = dataset.holdings.islands_of(labels) if dataset.holdings else ()
+            islands = [*named] or islands
+    return [*labels], islands
+
+
+def _drawing(run: Run, fleet: "Fleet", names: tuple[list[str], list[str]]) -> dict[str, Any]:
     links = fleet.edges(0)
     shown = links
     if len(links) > MOST_LINKS:
@@ -126,7 +151,8 @@ def _drawing(run: Run, fleet: "Fleet") -> dict[str, Any]:
         "devices": fleet.devices,
         "places": np.round(device_positions(fleet), 3).tolist(),
         "island": fleet.island_of.tolist(),
-        "labels": list(fleet.labels) if run.experiment.network.is_file else None,
+        "labels": names[0],
+        "islands": names[1],
         "links": shown.ravel().tolist(),
         "linksInAll": len(links),
         "fixed": bool(fleet.fixed),
@@ -196,21 +222,32 @@ def _most_sampled(data: ReportData) -> int:
     return max((server.sampled for server in servers if server.is_there), default=0)
 
 
-def _split(run: Run) -> dict[str, Any]:
+def _split(report: ReportData, run: Run) -> dict[str, Any]:
     data, sizes = run.experiment.data, run.experiment.network.sizes
-    for kind, name in data.functions.items():
-        _check_built_in(kind, name)
-    dataset = rebuild.rebuild_dataset(run)
+    dataset = _dataset(run)
     counts = rebuild.rebuild_partition(run, dataset).label_counts
     starts = np.cumsum((0, *sizes[:-1]))
     by_device = counts.size <= MOST_COUNTS
+    devices, islands = _names(report, run, [*map(str, range(sum(sizes)))])
+    classes = dataset.holdings.classes if dataset.holdings else ()
     return {
-        "name": f"{data.dataset}: {describe_split(data)}, {plural(len(sizes), 'island')}",
+        "name": f"{written(data.path) or data.dataset}: {describe_split(data)}, "
+        f"{plural(len(sizes), 'island')}",
         "kind": TARGET_NAMES[dataset.targets],
         "by": "device" if by_device else "island",
         "counts": (counts if by_device else np.add.reduceat(counts, starts)).tolist(),
         "island": np.repeat(np.arange(len(sizes)), sizes if by_device else 1).tolist(),
+        "islands": islands,
+        "rows": devices if by_device else [islands[start] for start in starts],
+        "classes": [*classes] or [*map(str, range(counts.shape[1]))],
     }
+
+
+def _dataset(run: Run) -> "Dataset":
+    """The data of a run; SkerryError if they cannot or must not be loaded for a page."""
+    for kind, name in run.experiment.data.functions.items():
+        _check_built_in(kind, name)
+    return rebuild.rebuild_dataset(run)
 
 
 def drawable_fleet(run: Run) -> "Fleet":

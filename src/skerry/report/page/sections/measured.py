@@ -7,9 +7,9 @@ from typing import Any
 from skerry.analysis.cells import ComparedCells
 from skerry.analysis.device_results import DeviceResults, read_device_results
 from skerry.analysis.names import format_value, short_names
+from skerry.analysis.run_table import open_stores
 from skerry.config.measures import traits
 from skerry.errors import RecordsError
-from skerry.records.store import Store
 from skerry.report.page.blocks import Block, PageSection, bullets, folded, note, table, text, widget
 from skerry.report.page.model import VERDICTS
 from skerry.report.page.report_data import RATIOS, TUNED, ReportData
@@ -24,12 +24,12 @@ MOST_DEVICES = 2_000  # in a plot; of more, evenly spaced ranks are shown
 
 
 def winners_section(data: ReportData) -> PageSection | None:
-    """The best primitive of each cell."""
-    if not data.ranked:
+    """The best primitive of each cell. The runs of an advice are a search and are not ranked."""
+    if not data.ranked or data.advice:
         return None
     compared = data.compared[data.headline]
     shown = [column.measure for column in COLUMNS if column.measure in data.ranked]
-    notes = [note(line) for line in results_notes(compared, data.path.parent)] or [
+    notes = [note(line) for line in results_notes(compared, data.folder)] or [
         text("Intervals are 95 % (Student's t over seeds). Tests compare primitives seed by seed.")
     ]
     winners = widget("winners", measures=[data.measures.index(name) for name in shown])
@@ -48,7 +48,7 @@ def _over_all_cells(data: ReportData, compared: ComparedCells) -> list[Block]:
 
 def gaps_section(data: ReportData) -> PageSection | None:
     """The differences between primitives as maps."""
-    if not data.grid.axes or len(data.grid.labels) < 2 or not data.ranked:
+    if not data.grid.axes or len(data.grid.labels) < 2 or not data.ranked or data.advice:
         return None
     words = text(
         "The mean difference over seeds in each cell. A field that is on neither axis is averaged "
@@ -59,7 +59,7 @@ def gaps_section(data: ReportData) -> PageSection | None:
 
 def wins_section(data: ReportData) -> PageSection | None:
     """How often each primitive wins, ties and loses."""
-    if not any(compared.comparisons for compared in data.compared.values()):
+    if data.advice or not any(one.comparisons for one in data.compared.values()):
         return None
     words = text(
         "A primitive wins or loses a cell if the paired t test is significant at level 0.05, after "
@@ -81,7 +81,7 @@ def _tallies(data: ReportData) -> Block:
 
 
 def stepsizes_section(data: ReportData) -> PageSection | None:
-    if not data.tuned_values:
+    if not data.tuned_values or data.advice:
         return None
     words = text(
         "The best stepsize of each primitive in each cell. Only seeds that were run with every "
@@ -161,7 +161,9 @@ def cost_section(data: ReportData) -> PageSection | None:
         "The same curves over the messages sent so far. A message carries one model over one link: "
         "to the server, from the server, or between two devices (D2D)."
     )
-    return PageSection("cost", "Accuracy against messages", [words, widget("cost")])
+    asked = data.advice["question"] if data.advice else {}
+    priced = {name: asked[name] for name in ("prices", "cost_unit") if asked}
+    return PageSection("cost", "Scores against messages", [words, widget("cost", **priced)])
 
 
 def _thinned(data: ReportData) -> list[Block]:
@@ -170,9 +172,14 @@ def _thinned(data: ReportData) -> list[Block]:
     shown, recorded = data.curves.thinned
     words = (
         f"{shown} of {recorded:,} rounds are drawn, including server rounds and the rounds before "
-        f"them. The records have all rounds: skerry.load({str(data.path.parent)!r})"
+        f"them. The records have all rounds: skerry.load({_folders(data)!r})"
     )
     return [note(words)]
+
+
+def _folders(data: ReportData) -> str | list[str]:
+    folder, *more = [str(path.parent) for path in data.grid.paths]
+    return [folder, *more] if more else folder
 
 
 def _other_rules(data: ReportData) -> list[Block]:
@@ -185,11 +192,13 @@ def _other_rules(data: ReportData) -> list[Block]:
 def devices_section(data: ReportData) -> PageSection | None:
     """The scores of single devices at the end; None if none were recorded."""
     try:
-        with Store.read(data.path) as store:
-            found = read_device_results(store, data.grid)
+        with open_stores(data.grid.paths) as stores:
+            found = read_device_results(stores, data.grid)
     except RecordsError:
         return None
-    shown = [_cell(found, cell) for cell in data.grid.cells[:MOST_CELLS]]
+    first = [data.grid.groups[number].cell for number in data.named_groups.values()]
+    some = list(dict.fromkeys([*first, *range(len(data.grid.cells))]))[:MOST_CELLS]
+    shown = [_cell(found, cell) if c in some else None for c, cell in enumerate(data.grid.cells)]
     notes = [*device_notes(found, whole=True), *_left_out(data, found)]
     words = text(
         "The score of every device at the end, as a mean over seeds: on the device's own data, or "
@@ -226,7 +235,7 @@ def _cell(found: DeviceResults, cell: tuple[Any, ...]) -> dict[str, Any] | None:
 def _left_out(data: ReportData, found: DeviceResults) -> list[str]:
     notes = []
     if len(data.grid.cells) > MOST_CELLS:
-        notes.append(f"Only the devices of the first {MOST_CELLS} cells are shown.")
+        notes.append(f"Only the devices of {MOST_CELLS} cells are shown.")
     most = found.frame["device"].nunique()
     if most > MOST_DEVICES:
         notes.append(

@@ -1,40 +1,23 @@
 """The top of the page: its title, the answer in one sentence, and what was run."""
 
-import math
 import re
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any
 
-from skerry.analysis.names import format_value, short_names
 from skerry.analysis.run_table import describe_stopped, format_statuses
 from skerry.config.measures import traits
 from skerry.config.presets import PRESETS
-from skerry.errors import RecordsError, typed
+from skerry.errors import skerry_command
+from skerry.report.page.advice_file import read_advice
 from skerry.report.page.blocks import Block, PageSection, definitions, note, table, text
 from skerry.report.page.report_data import TUNED, ReportData
-from skerry.report.page.sections.advice import read_advice
 from skerry.report.screens.run import describe_leaders
-from skerry.report.text import plural
+from skerry.report.text import plural, seed_words
 from skerry.report.words import describe_runs
 
-GLOSSARY = (
-    ("S2S", "sampled to sampled: the server averages the models of the sampled devices, and only "
-     "these devices receive the average."),
-    ("S2A", "sampled to all: every device receives the average of the sampled devices."),
-    ("blend", "between S2S and S2A: devices that were not sampled move part of the way to the "
-     "average, half of the way in blend(0.5)."),
-    ("K", "the number of devices that the server samples (the field sampled)."),
-    ("H", "the number of rounds from one server round to the next (the field period)."),
-    ("cell", "one combination of the fields that vary between runs. The bar below selects one."),
-)  # fmt: skip
-"""Terms for readers who have not read the paper."""
 MOST_NAMED = 3  # the most primitives in the answer
-MOST_VALUES = 24  # the most values in a row of the table of fields
-_FIELDS = ("server.sampled", "server.period", "server.selection", TUNED)
-"""The fields of an experiment that a recommendation has, by their short names."""
+MOST_NAMES = 24
 
 
 def page_title(data: ReportData) -> str:
@@ -48,11 +31,12 @@ def page_title(data: ReportData) -> str:
 
 
 def answer_sentence(data: ReportData) -> str:
-    """The advice if there is one; else the best primitive, or how often each one is better."""
+    """The headline of the advice if there is one; else the best primitive, or how often each one is
+    better."""
     if not data.runs:
         return ""
-    if advised := _advised(data):
-        return advised
+    if data.advice is not None:
+        return str(data.advice["headline"])
     if not data.ranked:
         return "No run is finished yet, so there is nothing to compare."
     if len(data.grid.labels) < 2:
@@ -62,36 +46,8 @@ def answer_sentence(data: ReportData) -> str:
 
 def start_cell(data: ReportData) -> int:
     """The index of the cell that is shown first: that of the recommendation if there is one."""
-    try:
-        wanted = (read_advice(data) or {}).get("recommendation")
-    except RecordsError:
-        wanted = None
-    if not isinstance(wanted, Mapping) or not data.grid.axes:
-        return 0
-    fits = [
-        sum(
-            _equal(value, wanted.get(axis.rpartition(".")[2]))
-            for axis, value in zip(data.grid.axes, cell, strict=True)
-            if axis in _FIELDS
-        )
-        for cell in data.grid.cells
-    ]
-    return fits.index(max(fits))
-
-
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-9)
-    return bool(one == other)
-
-
-def _advised(data: ReportData) -> str:
-    """The first sentence of the advice; empty if it cannot be read (its section says so)."""
-    try:
-        summary = (read_advice(data) or {}).get("summary")
-    except RecordsError:
-        return ""
-    return str(summary[0]) if isinstance(summary, list) and summary else ""
+    first = next(iter(data.named_groups.values()), None)
+    return 0 if first is None else data.grid.groups[first].cell
 
 
 def _in_one_cell(data: ReportData) -> str:
@@ -121,16 +77,22 @@ def _over_cells(data: ReportData) -> str:
     return f"By {traits(data.headline).title}{tuned}: {'; '.join(named)}{others}."
 
 
+def advice_section(data: ReportData) -> PageSection | None:
+    """The advice, which `assets/advice.js` shows: score against cost first, then the question."""
+    advice = read_advice(data.grid.paths)
+    return PageSection("advice", "Advice", [{"kind": "advice"}]) if advice else None
+
+
 def runs_section(data: ReportData) -> PageSection:
     """Section "What was run": a description, with warnings about runs that are not finished."""
-    return PageSection("run", "What was run", [*_warnings(data), *_description(data)])
+    search = [{"kind": "search"}] if data.advice else []  # what the runs of an advice are
+    return PageSection("run", "What was run", [*_warnings(data), *search, *_description(data)])
 
 
 def _warnings(data: ReportData) -> list[Block]:
     if not data.runs:
-        folder = data.path.parent
-        words = f"No runs are recorded in {folder}. Record some: skerry run --out {typed(folder)}"
-        return [note(words, "warning")]
+        words = f"No runs are recorded in {data.folder}. Record some: "
+        return [note(words + skerry_command("run", out=data.folder), "warning")]
     left = {status: count for status, count in data.grid.statuses.items() if status != "finished"}
     stopped = [note(words) for words in [describe_stopped(data.runs)] if words]
     if not left:
@@ -159,10 +121,10 @@ def _description(data: ReportData) -> list[Block]:
     counts = [
         ("Runs", f"{len(data.runs):,} ({format_statuses(data.grid.statuses)})"),
         ("Compared" if presets else "Primitives", ", ".join(data.grid.labels)),
-        ("Seeds", ", ".join(map(str, data.grid.seeds[:MOST_VALUES]))),
+        ("Seeds", f"{len(data.grid.seeds):,} ({seed_words(data.grid.seeds)})"),
     ]
     if len(names) > 1:
-        counts.append(("Names", ", ".join(names[:MOST_VALUES])))
+        counts.append(("Names", ", ".join(names[:MOST_NAMES])))
     rules = [(name, *attrgetter("rule", "keeps", "sends")(PRESETS[name])) for name in presets]
     header = ("", "rule", "stores", "sends")
     methods = [table("Methods and other systems", header, rules, "llll")] if presets else []
@@ -173,14 +135,5 @@ def _description(data: ReportData) -> list[Block]:
         text(f"The cell that is shown first, one of {len(data.grid.cells):,}: {words}"),
         definitions(counts),
         *methods,
-        _axes(data),
+        {"kind": "axes"},
     ]
-
-
-def _axes(data: ReportData) -> Block:
-    rows = []
-    for place, name in enumerate(short_names(data.grid.axes).values()):
-        values = list(dict.fromkeys(format_value(cell[place]) for cell in data.grid.cells))
-        more = f", and {len(values) - MOST_VALUES:,} more" if len(values) > MOST_VALUES else ""
-        rows.append((name, ", ".join(values[:MOST_VALUES]) + more))
-    return table("What varies", ("field", "values"), rows, "ll")

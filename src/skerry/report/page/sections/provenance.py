@@ -2,15 +2,16 @@
 them."""
 
 import json
-import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from operator import attrgetter
 from typing import Any
 
+from skerry.config.experiment import Experiment
 from skerry.config.labels import BLEND, NO_SERVER, command_line_label
 from skerry.config.toml import toml_key, toml_value
+from skerry.errors import skerry_command
 from skerry.records.store import Run
 from skerry.report.page.blocks import Block, PageSection, code, definitions, note, table, text
 from skerry.report.page.report_data import ReportData
@@ -33,7 +34,7 @@ def _facts(data: ReportData) -> list[tuple[str, str]]:
         *([("Last run ended", _moment(max(ends)))] if ends else []),
         *_computing(runs),
         ("Device", ", ".join(dict.fromkeys(run.device for run in runs if run.device)) or "-"),
-        ("Records", str(data.path)),
+        ("Records", ", ".join(map(str, data.grid.paths))),
     ]
     for versions, count in Counter(json.dumps(run.versions) for run in runs).most_common(5):
         words = ", ".join(f"{name} {version}" for name, version in json.loads(versions).items())
@@ -83,30 +84,33 @@ def recipe_section(data: ReportData) -> PageSection:
 
 
 def _single(data: ReportData) -> list[Block]:
-    seeds = data.grid.seeds
-    compared = ",".join(command_line_label(*one) for one in _primitives(data))
-    command = ["skerry", "run", "experiment.toml", "--compare", compared]
-    if len(seeds) > 1:
-        command += ["--seeds", str(seeds[-1] - seeds[0] + 1)]
-    first = min(data.experiments, key=lambda one: one.seed)
-    return [
-        text("Save this as experiment.toml:"),
-        code("The experiment", first.to_toml()),
-        text("Then run it:"),
-        code("The command", shlex.join([*command, "--out", "again"])),
-    ]
+    """An experiment and its command; presets, which set other fields, have their own."""
+    blocks, count = list[Block](), data.grid.seeds[-1] - data.grid.seeds[0] + 1
+    for number, name in enumerate(dict.fromkeys(one.server.name for one in data.experiments)):
+        same = [one for one in data.experiments if one.server.name == name]
+        # --compare would undo a preset.
+        compared = ",".join(command_line_label(*one) for one in _primitives(same) if not name)
+        file = f"experiment{number or ''}.toml"
+        command = skerry_command("run", file, compare=compared or None, seeds=count, out="again")
+        blocks += [
+            text(f"Save this as {file}:"),
+            code("The experiment", min(same, key=lambda one: one.seed).to_toml()),
+            text("Then run it:"),
+            code("The command", command),
+        ]
+    return blocks
 
 
-def _primitives(data: ReportData) -> list[tuple[str, float]]:
+def _primitives(experiments: Iterable[Experiment]) -> list[tuple[str, float]]:
     """Every primitive with its beta, which only blend uses."""
-    servers = (one.server for one in data.experiments)
+    servers = (one.server for one in experiments)
     pairs = ((s.primitive, s.beta if s.primitive == BLEND else 0.5) for s in servers)
     return list(dict.fromkeys(pairs))
 
 
 def _sweep(data: ReportData) -> list[Block]:
     axes = {name: values for name in data.grid.axes if (values := _values(data, name))}
-    primitives, seeds = _primitives(data), data.grid.seeds
+    primitives, seeds = _primitives(data.experiments), data.grid.seeds
     lines = [
         data.experiments[0].to_toml(),
         "[sweep]",
@@ -120,7 +124,7 @@ def _sweep(data: ReportData) -> list[Block]:
         text("All cells as one sweep. Save this as sweep.toml:"),
         code("The sweep", "\n".join(lines) + "\n"),
         text("Then run it. With --dry-run it only prints the expected time and memory:"),
-        code("The command", "skerry sweep sweep.toml --out again"),
+        code("The command", skerry_command("sweep", "sweep.toml", out="again")),
         *_completeness(data, axes, [name for name, _ in primitives]),
     ]
 
@@ -159,3 +163,8 @@ def _materials(data: ReportData) -> list[Block]:
         "files. Use the same ones again; the records have their fingerprints."
     )
     return [note(words)]
+
+
+def terms_section(data: ReportData) -> PageSection:
+    """The words of the page, which `assets/terms.json` and the runs have."""
+    return PageSection("terms", "Terms", [{"kind": "terms"}])

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from skerry.config.experiment import Experiment
-from skerry.errors import RecordsError, SkerryError
+from skerry.errors import SkerryError
 from skerry.network.fleet import Fleet
 from skerry.report.page.blocks import PageSection, note, text, widget
 from skerry.report.page.report_data import ReportData
-from skerry.report.page.sections.advice import read_advice
 from skerry.report.page.sections.fleet import drawable_fleet
+from skerry.report.words import rerun_command
 
 DRAWS = 100  # rounds drawn to estimate p of a random network, to one or two digits
 ALIKE, DIFFERENT = 0.1, 1.0  # zeta of an iid and of a non-iid split in the paper's Figure 1
@@ -37,20 +37,24 @@ def theory_section(data: ReportData) -> PageSection:
     else:
         words += (
             " The constants of the problem are assumed, as in the paper's Figure 1, so only "
-            "comparisons between primitives are meaningful. skerry advise --out measures the "
-            "constants of your problem."
+            "comparisons between primitives are meaningful."
         )
+        measure = rerun_command([run.experiment], "advise", seeds=None, out=data.folder)
+        words += f" Measure the constants of your problem: {measure}" if measure else ""
     limits = note(
         "The bounds cover only the average model, and hold for the worst problem with these "
         "constants. If they disagree with runs of your own problem, trust the runs."
     )
-    return PageSection("theory", "Theory", [text(words), widget("theory", start=start), limits])
+    names = ("question", "recommendation")
+    advised = {name: data.advice[name] for name in names} if data.advice else None
+    blocks = [text(words), limits, widget("theory", start=start, advised=advised)]
+    return PageSection("theory", "Theory", blocks)
 
 
 def _measured(data: ReportData) -> dict[str, Any]:
     """The constants that skerry advise measured in this folder; empty if it did not."""
     try:
-        advice = read_advice(data) or {}
+        advice = data.advice or {}
         found = advice["constants"]
         names = ("zeta_intra2", "zeta_inter2", "sigma2")
         largest = {name: found["suprema"][name]["value"] for name in names}
@@ -68,7 +72,7 @@ def _measured(data: ReportData) -> dict[str, Any]:
             "initial_error": _four_digits(found["f0"]["value"]),
             "epsilon": _four_digits(advice["bounds"]["epsilon"]),
         }
-    except (RecordsError, AttributeError, KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         return {}
 
 

@@ -4,7 +4,7 @@
 const SkerryExplorer = (() => {
   const { total, digits, mapValues } = SkerryArithmetic;
   const { SLIDERS, BETA, MORE, AXES, spec, limits, setting, changed } = SkerrySettings;
-  const { NAMES, number, percent, verdict, notes, command } = SkerryExplorerWords;
+  const { NAMES, number, percent, verdict, unitOf, notes, command } = SkerryExplorerWords;
   const { MEASURES, exploration } = SkerryExploration;
   const { element, slider, choice } = SkerryControls;
 
@@ -22,6 +22,7 @@ const SkerryExplorer = (() => {
   const SOURCES = {
     experiment: "from the experiment",
     network: "from the network",
+    advice: "from the advice",
     measured: "measured by skerry advise",
     assumed: "assumed",
   };
@@ -33,9 +34,9 @@ const SkerryExplorer = (() => {
 
   let mounted = 0;
 
-  function table(answers, mode, colours) {
+  function table(x, answers, mode, { colours, meaningOf = () => undefined }) {
     const terms = Object.keys(TERMS).filter((term) => Object.values(answers).some((one) => term in one.terms));
-    const head = ["", "rounds", "messages", ...terms.map((term) => TERMS[term])];
+    const head = ["", "rounds", unitOf(x), ...terms.map((term) => TERMS[term])];
     const shares = mode === "order" ? "the rounds" : "the final error";
     const caption = element("caption", { text: `Results at this setting. The columns on the right are the shares of ${shares} by cause.` });
     const cell = (text) => element("td", { text });
@@ -46,7 +47,11 @@ const SkerryExplorer = (() => {
       const parts = terms.map((term) => (term in answer.terms && sum < Infinity ? percent(answer.terms[term] / sum) : "-"));
       return element("tr", {}, name, ...[number(answer.rounds), number(answer.messages), ...parts].map(cell));
     });
-    const titles = head.map((text) => element("th", { scope: "col", text }));
+    const heading = (text) => {
+      const title = meaningOf(text) ?? (text === unitOf(x) ? meaningOf("cost") : undefined);
+      return element("th", { scope: "col" }, title ? element("abbr", { title, text }) : text);
+    };
+    const titles = head.map(heading);
     return element("table", {}, caption, element("thead", {}, element("tr", {}, ...titles)), element("tbody", {}, ...rows));
   }
 
@@ -79,7 +84,7 @@ const SkerryExplorer = (() => {
     const layout = {
       height: 340, margin: { l: 64, r: 16, t: 36, b: 48 },
       xaxis: { ...scale, range: limits(one, x).map(Math.log10), title: { text: `${one.label} (${one.symbol})` } },
-      yaxis: { ...scale, title: { text: MEASURES[measure] } },
+      yaxis: { ...scale, title: { text: measure === "messages" && x.unit ? `${x.unit}, at the prices of the advice` : MEASURES[measure] } },
       legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
     };
     return [traces, layout];
@@ -88,7 +93,7 @@ const SkerryExplorer = (() => {
   /* Build the explorer inside `root`. */
   function mount(root, start, tools) {
     const id = (name) => `explorer-${prefix}-${name}`, prefix = ++mounted;
-    const asked = { x: { ...start.values }, mode: "order", convex: false, axis: "epsilon", beta: "best", betaOfSlider: start.values.beta, selection: start.values.selection };
+    const asked = { x: { ...start.values }, mode: start.mode ?? "order", convex: false, axis: "epsilon", beta: "best", betaOfSlider: start.values.beta, selection: start.values.selection };
     const said = element("p", { class: "explorer-verdict", "aria-live": "polite" });
     const figures = mapValues(MEASURES, (title) => element("div", { class: "explorer-figure", role: "img", "aria-label": `${title} along the chosen axis` }));
     const numbers = element("div", { class: "explorer-numbers", tabindex: "0", role: "region", "aria-label": "numbers at this setting" });
@@ -114,6 +119,10 @@ const SkerryExplorer = (() => {
     ];
     const sampling = choices[choices.length - 1];
     const reset = element("button", { type: "button", text: "Reset to the experiment", onclick: () => set({ x: { ...start.values }, betaOfSlider: start.values.beta, beta: "best", selection: start.values.selection }) });
+    for (const { row } of [...sliders, ...more, beta]) {
+      const title = row.querySelector("label"), [words, symbol] = [...title.childNodes].map((node) => node.textContent.trim());
+      title.title = tools.meaningOf?.(symbol) ?? tools.meaningOf?.(words) ?? "";
+    }
     root.classList.add("explorer");
     root.replaceChildren(
       said,
@@ -133,6 +142,7 @@ const SkerryExplorer = (() => {
       beta.show({ ...frozen.x, beta: frozen.betaOfSlider });
       best.checked = frozen.beta === "best";
       sampling.select.value = frozen.selection;
+      choices[0].select.value = frozen.mode;
       blend.hidden = sampling.row.hidden = frozen.mode !== "certified";
       shell.textContent = command(frozen.x, frozen.mode, frozen.convex, frozen.beta);
       await pause(); // several events of one gesture need only one answer
@@ -149,8 +159,8 @@ const SkerryExplorer = (() => {
     }
     function draw(frozen, piece) {
       if (piece.here.blend && frozen.beta === "best") beta.show({ ...frozen.x, beta: digits(piece.here.blend.beta, 3) }, "the best value");
-      say(said, verdict(frozen.x, piece.here, frozen.mode));
-      numbers.replaceChildren(table(piece.here, frozen.mode, tools.colours));
+      say(said, (start.prefix ?? "") + verdict(frozen.x, piece.here, frozen.mode));
+      numbers.replaceChildren(table(frozen.x, piece.here, frozen.mode, tools));
       told.replaceChildren(...notes(start, frozen, piece.here).map((text) => element("li", { text })));
       for (const measure of Object.keys(figures))
         tools.plot(figures[measure], ...picture(measure, piece, frozen, tools.colours));

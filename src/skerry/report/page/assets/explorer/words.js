@@ -41,7 +41,7 @@ const SkerryExplorerWords = (() => {
     if (rounds.high === Infinity)
       return `Only ${NAMES[rounds.fewer]} converges, in ${number(rounds.low)} rounds: ${answers[rounds.more].reason}`;
     if (rounds.equal && messages.equal)
-      return `S2S and S2A are the same here, ${number(rounds.low)} rounds and ${number(messages.low)} messages: the server samples all ${number(x.devices)} devices.`;
+      return `S2S and S2A are the same here, ${number(rounds.low)} rounds and ${number(messages.low)} ${unitOf(x)}: the server samples all ${number(x.devices)} devices.`;
     const first = rounds.equal
       ? `S2S and S2A need the same number of rounds here (${number(rounds.low)}), because the terms in which they differ are zero`
       : `${NAMES[rounds.fewer]} needs fewer rounds here, ${number(rounds.low)} against ${number(rounds.high)} (${times(rounds.ratio)}), because ${why(x, answers, rounds, mode)}`;
@@ -49,14 +49,22 @@ const SkerryExplorerWords = (() => {
   }
 
   function messagesInWords(x, rounds, messages) {
-    const each = (primitive) => number(serverRoundCost(primitive, x.devices, x.sampled));
-    if (messages.equal) return `both need ${number(messages.low)} messages`;
+    const each = (primitive) => number(serverRoundCost(primitive, x.devices, x.sampled, x.prices)), unit = unitOf(x);
+    if (messages.equal) return `both need ${number(messages.low)} ${unit}`;
     const numbers = `(${number(messages.low)} against ${number(messages.high)})`;
-    const price = `a server round costs ${each("s2s")} messages with S2S and ${each("s2a")} with S2A`;
-    if (messages.fewer === "s2a") return `it also needs fewer messages ${numbers}, although ${price}`;
+    const same = each("s2s") === each("s2a");
+    const price = `a server round costs ${each("s2s")} ${unit} with ${same ? "both" : `S2S and ${each("s2a")} with S2A`}`;
+    if (same) return `the same holds for ${unit} ${numbers}, because ${price}`;
+    if (messages.fewer === "s2a") {
+      const also = rounds.fewer === "s2a" && !rounds.equal ? "it also needs" : "S2A needs";
+      return `${also} fewer ${unit} ${numbers}, although ${price}`;
+    }
     const also = !rounds.equal && rounds.fewer === "s2s" ? "it also needs" : "S2S needs";
-    return `${also} fewer messages ${numbers}, because ${price}`;
+    return `${also} fewer ${unit} ${numbers}, because ${price}`;
   }
+
+  /* What messages are counted in: the unit of the prices, if there are any. */
+  const unitOf = (x) => x.unit ?? "messages";
 
   const times = (ratio) => `a factor of ${number(digits(ratio, ratio < 1.1 ? 4 : 3))}`;
 
@@ -75,7 +83,7 @@ const SkerryExplorerWords = (() => {
   }
 
   /* The result of blend, which has certified bounds only. */
-  function blendInWords(answers) {
+  function blendInWords(x, answers) {
     const blend = answers.blend;
     if (blend?.refused) return "There is no result for blend either.";
     if (!blend) return "Blend has only certified bounds, because the paper's proofs do not cover it.";
@@ -86,7 +94,7 @@ const SkerryExplorerWords = (() => {
       : blend.rounds > Math.max(...both) ? "more than either"
       : both.some((rounds) => alike(rounds, blend.rounds)) ? "as many as the better of the two"
       : "between the two";
-    return `Blend with β = ${digits(blend.beta, 3)} needs ${number(blend.rounds)} rounds, ${place}, and ${number(blend.messages)} messages.`;
+    return `Blend with β = ${digits(blend.beta, 3)} needs ${number(blend.rounds)} rounds, ${place}, and ${number(blend.messages)} ${unitOf(x)}.`;
   }
 
   /* How the server samples, if it is not uniform. */
@@ -109,21 +117,23 @@ const SkerryExplorerWords = (() => {
       smoothness: x.smoothness, "initial-error": x.initial_error, epsilon: x.epsilon,
       ...(mode === "certified" ? { beta } : {}),
       ...(x.selection === "uniform" ? {} : { selection: x.selection }),
+      ...Object.fromEntries(["uplink", "downlink", "broadcast"].map((name) => [name, x.prices?.[name]]).filter(([, price]) => (price ?? null) !== null)),
     };
     const words = Object.entries(options).map(([name, value]) => `--${name} ${value}`);
     return ["skerry theory bounds", ...words, ...(convex ? ["--convex"] : [])].join(" ");
   }
 
   function notes(start, { x, mode, convex }, here) {
-    const found = [blendInWords(here), ...samplingInWords(start, x, mode)];
+    const found = [blendInWords(x, here), ...samplingInWords(start, x, mode)];
     const aim = convex ? "f(x̄) - f*" : "‖∇f(x̄)‖²";
     found.push(`Rounds until the average of ${aim} over all rounds is at most ε.`);
+    if (x.prices?.d2d > 0) found.push("Messages between devices are not counted here.");
     if (mode === "order") found.push("All constants of the theorems are set to one, so use these numbers for comparisons, not for planning.");
     else found.push("A bound holds for every problem with these constants; a typical run needs fewer rounds.");
     if (x.p === 1 && x.zeta_intra > 0) found.push("At p = 1 all devices of an island hold the same model after mixing. ζ intra can still be positive here, as in the paper's figures.");
-    if (Object.values(start.sources).includes("assumed")) found.push("Assumed values were not measured. skerry theory constants measures them.");
+    if (Object.values(start.sources).includes("assumed")) found.push("Assumed values were not measured.");
     return found;
   }
 
-  return { NAMES, number, percent, verdict, samplingInWords, notes, command };
+  return { NAMES, number, percent, verdict, unitOf, samplingInWords, notes, command };
 })();

@@ -6,7 +6,12 @@ const SkerryRoundsAndMessages = (() => {
   const { bound } = SkerryBounds;
   const { certifiedRounds, bestBlend } = SkerryCertified;
 
-  const serverRoundCost = (primitive, n, K) => K + (primitive === "s2s" ? K : n);
+  const ONE_EACH = { uplink: 1, downlink: 1, broadcast: null };
+
+  /* One broadcast is used in the place of several downlinks where it is cheaper. */
+  function serverRoundCost(primitive, n, K, { uplink, downlink, broadcast } = ONE_EACH) {
+    return uplink * K + Math.min(downlink * (primitive === "s2s" ? K : n), broadcast ?? Infinity);
+  }
 
   /* beta: that of a blend, or "best". */
   function ask(x, primitive, mode, convex, beta = 0.5) {
@@ -26,7 +31,7 @@ const SkerryRoundsAndMessages = (() => {
 
   function messagesOf(x, primitive, rounds, smooth) {
     const serverRounds = rounds / x.period;
-    return serverRoundCost(primitive, x.devices, x.sampled) * (smooth ? serverRounds : Math.ceil(serverRounds));
+    return serverRoundCost(primitive, x.devices, x.sampled, x.prices) * (smooth ? serverRounds : Math.ceil(serverRounds));
   }
 
   return { ask, serverRoundCost };

@@ -19,13 +19,13 @@ Skerry.widgets.consensus = (root, data, page) => {
     for (const [name, dash, words] of [["disagreement_intra", "solid", "inside"], ["disagreement_inter", "dash", "between"]]) {
       const measure = grid.measureNamed(name);
       if (measure < 0) continue;
-      for (const { label, group } of chosen) {
+      for (const { look, group } of chosen) {
         const curve = await grid.curve(measure, group);
         if (!curve) continue;
-        const told = Skerry.plots.brief(`${grid.labelled(group)}, ${words}`);
+        const told = Skerry.plots.brief(`${grid.labelled(group)}, ${words}`, 48);
         traces.push({
           type: "scatter", mode: "lines", name: told, x: curve.rounds, y: curve.mean, hole: curve.hole,
-          line: { color: model.labels[label].light, dash, width: 2 }, hoverinfo: "text",
+          line: { color: look.light, dash, width: 2 }, hoverinfo: "text",
           hovertext: curve.mean.map((mean, i) => `${told}, round ${curve.rounds[i]}: ${number("number", mean)}`),
         });
       }
@@ -70,12 +70,12 @@ Skerry.widgets.consensus = (root, data, page) => {
   async function drawRatio(chosen) {
     const place = grid.measureNamed(view.name), measure = model.measures[place];
     const traces = [];
-    for (const { label, group } of chosen) {
+    for (const { look, group } of chosen) {
       const curve = await grid.curve(place, group);
       if (!curve) continue;
-      const colour = model.labels[label].light, told = Skerry.plots.brief(grid.labelled(group));
+      const colour = look.light, told = Skerry.plots.brief(grid.labelled(group));
       traces.push({
-        type: "scatter", mode: "markers", name: told, x: curve.rounds, y: curve.mean, marker: { color: colour, size: 7, symbol: model.labels[label].symbol },
+        type: "scatter", mode: "markers", name: told, x: curve.rounds, y: curve.mean, marker: { color: colour, size: 7, symbol: look.symbol },
         error_y: Skerry.plots.bars(curve.mean.map((mean, i) => ({ mean, half: curve.half[i] })), measure, { color: Skerry.plots.faded(colour, "66"), thickness: 1, width: 0 }),
         hoverinfo: "text", hovertext: curve.mean.map((mean, i) =>
           `${told}, round ${curve.rounds[i]}: ${plusMinus("number", { mean, half: curve.half[i] })}`),

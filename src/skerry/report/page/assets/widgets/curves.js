@@ -11,7 +11,7 @@ Skerry.widgets.curves = (root, data, page) => {
   ofPrimitive.hidden = true;
   root.append(controls(
     ...(axes.length ? [
-      select("Lines are", [["primitives", "primitives"], ...axes], "primitives", set("along")),
+      select("Lines are", [["primitives", model.points.length ? "the points or primitives shown" : "primitives"], ...axes], "primitives", set("along")),
       ofPrimitive,
     ] : []),
     select("Vertical scale", [["auto", "automatic"], ["linear", "linear"], ["log", "logarithmic"]], "auto", set("log")),
@@ -22,7 +22,7 @@ Skerry.widgets.curves = (root, data, page) => {
   /** [{name, group}], each with the colour of its primitive, or how far along the axis it is. */
   function chosenLines() {
     if (view.along === "primitives") {
-      return grid.chosen().map(({ label, group }) => ({ name: grid.named(group), colour: model.labels[label].light, symbol: model.labels[label].symbol, group }));
+      return grid.chosen().map(({ group, look }) => ({ name: grid.named(group), colour: look.light, symbol: look.symbol, group }));
     }
     const axis = Number(view.along), { words, short } = model.axes[axis];
     return words.map((word, value) => {
@@ -93,22 +93,17 @@ Skerry.widgets.curves = (root, data, page) => {
     const shown = log ? there.map((line) => ({ ...line, curve: above(line.curve, floor) })) : there;
     const where = model.axes.length ? ` (${grid.cellWords()})` : "";
     const unmarked = view.marks && serverRounds(there).length > MOST_MARKS ? " There are too many server rounds to mark." : "";
-    picture.tell(there.length ? `${measure.title} over the rounds${where}.${unmarked}` : `${measure.title} was not recorded here${where}.`);
+    const start = grid.startWords(there.map(({ curve }) => curve));
+    const empty = start ? ` These runs were ${start}.` : "";
+    picture.tell(there.length ? `${measure.title} over the rounds${where}.${empty}${unmarked}` : `${measure.title} was not recorded here${where}.`);
     const y = { title: { text: measure.title }, type: log ? "log" : "linear" };
-    if (measure.style === "percent" && !log) y.range = heights(there);
+    if (measure.style === "percent" && !log) y.range = Skerry.plots.heights(there.map(({ curve }) => curve));
     const last = Math.max(1, ...there.map(({ curve }) => curve.rounds.at(-1)));
     const lines = () => traces(shown, measure, floor);
     return Skerry.plots.plot(picture.plot, lines, () => ({
       xaxis: { title: { text: "rounds" }, range: [-0.01 * last, 1.01 * last] }, yaxis: y, hovermode: "x unified", showlegend: true, shapes: marks(there),
+      annotations: start ? [{ text: start, showarrow: false, xref: "paper", yref: "paper", x: 0.02, xanchor: "left", y: 0.5, font: { color: Skerry.plots.css("--soft") } }] : [],
     }));
-  }
-
-  /** The first rounds climb from chance level; most of the height is for the later ones. */
-  function heights(found) {
-    const later = found.flatMap(({ curve }) => curve.mean.filter((_, i) => curve.rounds[i] >= 0.1 * curve.rounds.at(-1)));
-    const [low, high] = later.reduce(([a, b], mean) => [Math.min(a, mean), Math.max(b, mean)], [100, 0]);
-    const room = 0.15 * Math.max(1, high - low);
-    return [Math.max(0, low - room), Math.min(101, high + room)];
   }
 
   function above(curve, floor) {

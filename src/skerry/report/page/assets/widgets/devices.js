@@ -14,15 +14,17 @@ Skerry.widgets.devices = (root, data, page) => {
 
   const style = model.measures[grid.measureNamed(data.own)]?.style ?? "plain";
 
-  function trace(cell, { label, group }) {
+  function trace({ label, group, look }) {
+    const cell = data.cells[model.groups.cell[group]];
+    if (!cell) return null;
     const scores = cell.scores[grid.labelled(group)] ?? cell.scores[model.labels[label].name];
     if (!scores) return null;
-    const name = Skerry.plots.brief(grid.labelled(group)), colour = model.labels[label].light;
+    const name = Skerry.plots.brief(grid.labelled(group)), colour = look.light;
     const y = scores[Number(view.on)];
     const hovertext = cell.device.map((device, i) =>
       `${Skerry.plots.escape(device)}, island ${Skerry.plots.escape(cell.island[i])}<br>${name}: ${number(style, y[i])}`
       + `<br>${cell.samples[i].toLocaleString("en")} samples, ${cell.tests[i] ? `${cell.tests[i]} own test samples` : "own score estimated from its mix of data"}`);
-    const common = { name, y, hovertext, hoverinfo: "text", marker: { color: colour, symbol: model.labels[label].symbol, size: 7, opacity: 0.75 } };
+    const common = { name, y, hovertext, hoverinfo: "text", marker: { color: colour, symbol: look.symbol, size: 7, opacity: 0.75 } };
     if (view.across === "samples") return { ...common, type: "scatter", mode: "markers", x: cell.samples };
     return {
       ...common, type: "box", x: cell.island.map(Skerry.plots.escape), boxpoints: "all", jitter: 0.5, pointpos: 0,
@@ -37,7 +39,7 @@ Skerry.widgets.devices = (root, data, page) => {
     told.hidden = Boolean(cell);
     told.textContent = "The devices of this cell are not shown.";
     if (!cell) return;
-    const traces = chosen.map((one) => trace(cell, one)).filter(Boolean);
+    const traces = chosen.map(trace).filter(Boolean);
     const spans = Math.max(...cell.samples) > 20 * Math.min(...cell.samples);
     const on = ON.find(([name]) => name === view.on)[1];
     picture.tell(`Scores of ${cell.device.length.toLocaleString("en")} devices ${on}, ${VIEWS.find(([name]) => name === view.across)[1]}.`);

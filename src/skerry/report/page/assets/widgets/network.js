@@ -2,6 +2,7 @@
 Skerry.widgets.network = (root, data, page) => {
   const { make, slider, controls, figure } = Skerry.dom;
   const { model, grid } = page;
+  const MOST_NAMES = 40;  // devices whose names are written beside them
   const view = { network: undefined, samples: null, rounds: [], step: 0 };
   const picture = figure("", "square");
   const steps = make("div"), told = make("p", { class: "status", role: "status" });
@@ -20,21 +21,36 @@ Skerry.widgets.network = (root, data, page) => {
     };
   }
 
+  const islandName = (network, device) => Skerry.plots.escape(network.islands[device]);
+
   function devices(network, sampled) {
     const room = Math.min(1, picture.plot.clientWidth / 700);
     const size = Math.max(3, room * Math.min(15, 150 / Math.sqrt(network.devices)));
     const is = network.places.map((_, device) => sampled.has(device));
+    const isNamed = network.devices <= MOST_NAMES && network.labels.some((name, device) => name !== String(device));
     return {
-      type: "scatter", mode: "markers", showlegend: false, hoverinfo: "text",
+      type: "scatter", mode: isNamed ? "markers+text" : "markers", showlegend: false, hoverinfo: "text",
+      text: isNamed ? network.labels.map((name) => Skerry.plots.brief(name, 14)) : undefined, textposition: "top center", textfont: { size: 11 }, cliponaxis: false,
       x: network.places.map(([x]) => x), y: network.places.map(([, y]) => y),
       marker: {
         opacity: 1, size: is.map((one) => (one ? 1.25 * size : size)),
         color: network.island.map((c) => model.islands[c % model.islands.length].light),
         line: { color: is.map((one) => Skerry.plots.css(one ? "--ink" : "--paper")), width: is.map((one) => (one ? 2.5 : 0.5)) },
       },
-      hovertext: network.places.map((_, device) => Skerry.plots.escape(`device ${network.labels?.[device] ?? device}`) +
-        `<br>island ${network.island[device]}${is[device] ? "<br>sampled" : ""}`),
+      hovertext: network.places.map((_, device) => Skerry.plots.escape(`device ${network.labels[device]}`) +
+        `<br>island ${islandName(network, device)}${is[device] ? "<br>sampled" : ""}`),
     };
+  }
+
+  /** The name in the middle of every island that has one, if they are few. */
+  function islandNames({ island, islands, places }) {
+    const members = new Map();
+    island.forEach((c, device) => members.set(c, [...(members.get(c) ?? []), device]));
+    if (members.size > 16 || islands.every((name, device) => name === String(island[device]))) return [];
+    return [...members.values()].map((devices) => {
+      const mean = (k) => devices.reduce((sum, device) => sum + places[device][k], 0) / devices.length;
+      return { text: Skerry.plots.brief(islands[devices[0]], 20), x: mean(0), y: mean(1), showarrow: false };
+    });
   }
 
   /** By round, whom the server samples in a group; null where that is not known. */
@@ -53,8 +69,8 @@ Skerry.widgets.network = (root, data, page) => {
 
   function tell(sampled) {
     const { network } = view, count = new Map();
-    for (const device of sampled) count.set(network.island[device], (count.get(network.island[device]) ?? 0) + 1);
-    const split = [...count].sort((a, b) => a[0] - b[0]).map(([island, many]) => `${many} on island ${island}`);
+    for (const device of [...sampled].sort((a, b) => a - b)) count.set(network.islands[device], (count.get(network.islands[device]) ?? 0) + 1);
+    const split = [...count].map(([island, many]) => `${many} on island ${island}`);
     const where = split.slice(0, 8).join(", ") + (split.length > 8 ? ", ..." : "");
     const nobody = view.rounds.length ? `In round ${view.rounds[view.step]} no device is available.` : "There is no server in these runs.";
     told.textContent = !view.samples ? "The sampled devices are not drawn, because they depend on data, models or your own selection rule." : sampled.length
@@ -71,7 +87,7 @@ Skerry.widgets.network = (root, data, page) => {
     tell(sampled);
     const bare = { visible: false, showgrid: false, zeroline: false };
     return Skerry.plots.plot(picture.plot, () => [links(view.network), devices(view.network, new Set(sampled))], {
-      xaxis: bare, yaxis: { ...bare, scaleanchor: "x" }, margin: { l: 8, r: 8, t: 8, b: 8 },
+      xaxis: bare, yaxis: { ...bare, scaleanchor: "x" }, margin: { l: 8, r: 8, t: 24, b: 8 }, annotations: islandNames(view.network),
     });
   }
 

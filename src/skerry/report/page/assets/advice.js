@@ -1,0 +1,88 @@
+/** The advice of `skerry advise` as blocks of the page (see blocks.py): the picture of score against cost, the
+ * question, the points in numbers, what would change the answer, and the commands. */
+Skerry.advice = (advice, names) => {
+  const { number, plusMinus } = Skerry.numbers;
+  const { question: asked, points, pilot } = advice;
+  const LINKS = {
+    uplink: "a message to the server", downlink: "a message from the server to one device",
+    broadcast: "a message from the server to all devices at once", d2d: "a message between devices",
+  };
+  const style = asked.unit ? "percent" : "number";
+  const title = `${asked.goal_text}${asked.unit ? " (%)" : ""}${asked.lower_is_better ? " (lower is better)" : ""}`;
+  const recommended = points[advice.recommended]?.label;
+  const marked = [...names].map(([label, name]) => ({ name, label, words: label === recommended ? `${name} (recommended)` : name }));
+
+  const sentence = (words) => `${words.replace(/\.$/, "")}.`;
+  const text = (words) => ({ kind: "text", words });
+  const facts = (pairs) => ({ kind: "facts", pairs: pairs.filter(([, words]) => words) });
+  const table = (name, header, rows, sides) => (rows.length ? [{ kind: "table", title: name, header, rows, sides }] : []);
+  const whole = (value) => (Number.isFinite(value) ? number(Number.isInteger(value) ? "count" : "number", value) : "-");
+
+  function written(value) {
+    if (Array.isArray(value)) return value.map(written).join(", ");
+    if (value !== null && typeof value === "object") return Object.entries(value).map(([name, one]) => `${name} ${written(one)}`).join(", ");
+    return String(value ?? "none");
+  }
+
+  /** By how much the best is ahead, as advice.json has it: its score minus this one. */
+  function behind(found) {
+    if (!found) return "-";
+    const signed = (value) => Skerry.numbers.signed(style, value);
+    const known = Number.isFinite(found.low) && Number.isFinite(found.high);
+    return signed(found.mean) + (known ? ` (${signed(found.low)} to ${signed(found.high)})` : "");
+  }
+
+  function pointsTable() {
+    const all = new Map([...advice.curve, ...Object.values(points).filter(Boolean)].map((point) => [point.label, point]));
+    const rows = [...all.values()].sort((a, b) => a.cost - b.cost).map(({ label, score, cost, rounds, behind: apart }) => [
+      marked.find((one) => one.label === label)?.words ?? "", label, plusMinus(style, { mean: score.mean, half: score.half_width ?? NaN }),
+      behind(apart), whole(cost), whole(rounds), whole(score.count)]);
+    return table("Confirmed settings by cost, scored on fresh seeds: mean ± half of the 95 % interval",
+      ["point", "setting", title, "best minus this", `cost (${asked.cost_unit})`, "rounds", "seeds"], rows, "llrrrrr");
+  }
+
+  const [seeds, fresh] = [pilot.seeds, pilot.fresh_seeds].map(Skerry.numbers.seedWords);
+  const prices = Object.entries(asked.prices).filter(([, price]) => price !== null).map(([link, price]) => `${LINKS[link] ?? link} costs ${price}`);
+  const runs = (count, noun) => `${number("count", count)} ${noun}${count === 1 ? "" : "s"}`;
+  const question = [
+    ["Goal", title],
+    ["Level with the best", `at most ${asked.tolerance}${asked.unit ? ` ${asked.unit}` : ""} behind it`],
+    ["Budget", (asked.budget ?? null) === null ? "none given" : `${whole(asked.budget)} ${asked.cost_unit}`],
+    ["Prices", prices.join("; ")],
+    ["Fixed", Object.entries(asked.fixed).map(([name, value]) => `${name} ${written(value)}`).join("; ")],
+    ["Searched", `${runs(pilot.runs, "run")} of ${runs(pilot.rounds, "round")} on ${seeds}${pilot.fresh_seeds.length ? `, confirmed on ${fresh}` : ""}; ${number("count", pilot.diverged)} diverged`],
+    ["Time", Number.isFinite(pilot.seconds) ? `${Math.round(pilot.seconds)} s` : ""],
+  ];
+  const sure = advice.statements.map(({ text: words, probability, p }) => [
+    words, Number.isFinite(probability) ? `${Math.round(100 * probability)} %` : "-", Number.isFinite(p) ? Skerry.numbers.pValue(p) : "-"]);
+  const changes = advice.sensitivity.map((one) => [one.condition, one.answer, one.changes ? "yes" : "no", one.basis]);
+  const rest = advice.summary.filter((line) => line !== advice.headline);
+  const titles = { use: "To use the recommendation:", compare: "To compare it with others:" };
+  return [
+    { kind: "widget", widget: "advice", data: { ...advice, points: marked, confirmed: Object.values(points).filter(Boolean), best: points.best.label, title } },
+    facts([["Ends of ranges", asked.ends.join("; ")], ["Not tried", asked.not_tried.join("; ")]]),
+    ...(rest.length ? [{ kind: "bullets", lines: rest }] : []),
+    facts(question),
+    ...table("What was varied", ["field", "values"], Object.entries(asked.varied).map(([name, values]) => [name, written(values)]), "ll"),
+    ...table("How sure each statement is", ["statement", "probability", "p-value"], sure, "lrr"),
+    ...pointsTable(),
+    ...table("What would change the answer", ["if", "the answer is", "does it change?", "based on"], changes, "llll"),
+    ...advice.notes.map((words) => ({ kind: "note", words: sentence(words), tone: "plain" })),
+    ...Object.entries(advice.commands).flatMap(([name, content]) => [
+      text(titles[name] ?? `${name}:`), { kind: "code", title: `The command to ${name}`, content }]),
+  ];
+};
+
+/** By label, what the points of an advice are called, the recommended one first. A setting that is several of
+ * them has one name. */
+Skerry.pointNames = ({ points, recommended, question }) => {
+  const best = (question.budget ?? null) === null ? "best" : "best within the budget";
+  const alone = { best, cheapest: "cheapest that is level", none: "no server" }, roles = new Map();
+  for (const role of new Set([recommended, ...Object.keys(alone)])) {
+    const label = points[role]?.label;
+    if (label !== undefined && role in alone) roles.set(label, [...(roles.get(label) ?? []), role]);
+  }
+  const named = (ours) => (ours.length === 1 ? alone[ours[0]]
+    : ours.includes("none") ? `no server, which is ${ours.includes("best") ? "best" : "level"}` : "best and cheapest that is level");
+  return new Map([...roles].map(([label, ours]) => [label, named(ours)]));
+};
