@@ -94,12 +94,12 @@ def hill(e: Entry) -> float:
     bad_step = 2 * math.log10(e.stepsize / 0.1) ** 2
     if not c.has_server:
         return 85 - bad_step
-    gain = 4 * (1 - math.exp(-c.sampled / 4)) - 0.5 * math.log(c.period) ** 2
+    gain = 4 * (1 - math.exp(-c.sampled / 2)) - 0.5 * math.log(c.period) ** 2
     return 88 + gain + (c.selection == "one_each") + (c.primitive == "s2a") - bad_step
 
 
 def test_the_cheapest_level_setting_is_found() -> None:
-    """Asking more than 16 devices gains less than the tolerance, so it is not recommended."""
+    """Asking more than 8 devices gains less than the tolerance, so it is not recommended."""
     answer = answer_of(pilot := searched(hill))
     entries = [e for e in pilot.space.entries if pilot.budget.allows(e.candidate)]
     top = max(map(hill, entries))

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from skerry.advice import question as questions
-from skerry.advice.answer import Answer, Verdict, answer_of, tolerance_text
+from skerry.advice.answer import CurveAnswer, Verdict, answer_of, tolerance_text
 from skerry.advice.answer import to_json as point_json
 from skerry.advice.pilot import AdviceProgress, Pilot, plan, run_pilot
 from skerry.advice.prediction import Prediction, measure_in_time, predict, regime
@@ -46,7 +46,7 @@ class Advice:
     sizes: tuple[int, ...]
     question: Question
     pilot: Pilot
-    answer: Answer
+    answer: CurveAnswer
     constants: Constants | None
     prediction: Prediction | None
     sensitivity: tuple[Effect, ...]
@@ -328,7 +328,7 @@ def advise_on(
     materials: Materials | None = None,
     source: tuple[str, ...] = (),
 ) -> Advice:
-    """Answer a question within the timer, with an executor and a folder for records."""
+    """CurveAnswer a question within the timer, with an executor and a folder for records."""
     recording_in = partial(
         Driver,
         here,

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from skerry.advice.pilot import FEW_LANES, Pilot
 from skerry.advice.scores import Gap
-from skerry.advice.search import Model
+from skerry.advice.search import ScoreModel
 from skerry.advice.settings import Entry
 from skerry.analysis.statistics import Estimate, holm
 
@@ -16,7 +16,7 @@ CLEAR = 0.95  # probability from which a statement is called clear
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """A confirmed setting: its cost, its score on fresh seeds, and its gap to the best."""
 
     entry: Entry
@@ -27,7 +27,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Statement:
+class AdviceClaim:
     """A sentence with how sure it is."""
 
     text: str
@@ -36,26 +36,26 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CurveAnswer:
     """The points that are named, the curve, and what is said about them."""
 
-    best: Point
-    cheapest: Point
-    none: Point
+    best: CurvePoint
+    cheapest: CurvePoint
+    none: CurvePoint
     recommended: Role
-    points: tuple[Point, ...]  # all confirmed settings, by cost
-    statements: tuple[Statement, ...]
+    points: tuple[CurvePoint, ...]  # all confirmed settings, by cost
+    statements: tuple[AdviceClaim, ...]
     verdict: Verdict
-    model: Model
+    model: ScoreModel
 
     @property
-    def recommendation(self) -> Point:
+    def recommendation(self) -> CurvePoint:
         return {"best": self.best, "cheapest": self.cheapest, "none": self.none}[self.recommended]
 
     @property
-    def curve(self) -> tuple[Point, ...]:
+    def curve(self) -> tuple[CurvePoint, ...]:
         """The points that are better than all cheaper ones, and those that are named."""
-        found: list[Point] = []
+        found: list[CurvePoint] = []
         top = -math.inf
         for point in self.points:
             height = -math.inf if point.behind is None else -point.behind.mean
@@ -77,7 +77,7 @@ class Answer:
         return gap is None or gap.within >= 0.5
 
 
-def answer_of(pilot: Pilot) -> Answer:
+def answer_of(pilot: Pilot) -> CurveAnswer:
     """The answer of a pilot, with intervals and tests from fresh seeds alone."""
     best, cheapest, none = pilot.best, pilot.cheapest, pilot.none
     assert best is not None
@@ -86,9 +86,9 @@ def answer_of(pilot: Pilot) -> Answer:
     recommended: Role = "none" if cheapest == none else "best" if cheapest == best else "cheapest"
     chosen = {"best": best, "cheapest": cheapest, "none": none}[recommended]
 
-    def point(entry: Entry) -> Point:
+    def point(entry: Entry) -> CurvePoint:
         named = {"recommended": chosen, "best": best, "cheapest": cheapest, "none": none}
-        return Point(
+        return CurvePoint(
             entry,
             pilot.budget.cost(entry.candidate),
             pilot.scores.score(entry, pilot.question.goal, pilot.fresh),
@@ -108,17 +108,21 @@ def answer_of(pilot: Pilot) -> Answer:
     allowed = (e.candidate for e in pilot.space.entries if pilot.budget.allows(e.candidate))
     alone = not any(candidate.has_server for candidate in allowed)
     verdict: Verdict = "alone" if alone else "clear" if clear else "unclear"
-    return Answer(*named, recommended, points, statements, verdict, pilot.model())
+    return CurveAnswer(*named, recommended, points, statements, verdict, pilot.model())
 
 
 def _statements(
-    pilot: Pilot, best: Point, cheapest: Point, none: Point, points: tuple[Point, ...]
-) -> tuple[Statement, ...]:
+    pilot: Pilot,
+    best: CurvePoint,
+    cheapest: CurvePoint,
+    none: CurvePoint,
+    points: tuple[CurvePoint, ...],
+) -> tuple[AdviceClaim, ...]:
     """What the answer claims, each with its probability or its corrected p-value."""
     level, found = tolerance_text(pilot), []
     if cheapest.entry != best.entry and cheapest.behind is not None:
         text = f"the recommended setting is within {level} of the best one found"
-        found.append(Statement(text, cheapest.behind.within))
+        found.append(AdviceClaim(text, cheapest.behind.within))
     else:
         cheaper = [
             one.behind.within
@@ -127,7 +131,7 @@ def _statements(
         ]
         if cheaper:
             text = f"no cheaper setting that was confirmed is within {level} of it"
-            found.append(Statement(text, 1 - max(cheaper)))
+            found.append(AdviceClaim(text, 1 - max(cheaper)))
     gaps = {
         "the best setting is better than no server": none.behind,
         "the best setting is better than the cheapest level one": cheapest.behind,
@@ -138,9 +142,9 @@ def _statements(
     corrected = holm([gap.p for gap in tested.values()])
     for (text, gap), p in zip(tested.items(), corrected, strict=True):
         verb = text if gap.mean > 0 else text.replace("better", "not better")
-        found.append(Statement(verb, None, float(p)))
+        found.append(AdviceClaim(verb, None, float(p)))
     if none.behind is not None and cheapest.entry != none.entry:
-        found.append(Statement(f"no server is within {level} of the best", none.behind.within))
+        found.append(AdviceClaim(f"no server is within {level} of the best", none.behind.within))
     return tuple(found)
 
 
@@ -148,7 +152,7 @@ def tolerance_text(pilot: Pilot) -> str:
     return "1 % of the loss" if pilot.scores.are_losses else f"{pilot.scores.tolerance:g} points"
 
 
-def to_json(point: Point, rounds: int) -> dict[str, Any]:
+def to_json(point: CurvePoint, rounds: int) -> dict[str, Any]:
     """A point as in advice.json."""
     gap = point.behind
     return {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from skerry.advice.question import Question, Timer
 from skerry.advice.scores import WINDOW, PilotScores, measures_in
-from skerry.advice.search import SURE, Model, Search
+from skerry.advice.search import SURE, ScoreModel, Search
 from skerry.advice.settings import Budget, Entry, Space
 from skerry.config.experiment import Evaluate, Experiment
 from skerry.engine.simulate import simulate
@@ -110,7 +110,7 @@ class Pilot:
         first = self.base.seed + len(self.search.seeds) + len(self.fresh)
         return list(range(first, first + count))
 
-    def model(self) -> Model:
+    def model(self) -> ScoreModel:
         return self.search.model()
 
 

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from skerry.advice.advise import Advice
-from skerry.advice.answer import Point, tolerance_text
+from skerry.advice.answer import CurvePoint, tolerance_text
 from skerry.advice.pilot import FEW_LANES, AdviceProgress
 from skerry.advice.prediction import regime
 from skerry.advice.question import Goal
@@ -247,7 +247,7 @@ def _limits(advice: Advice) -> Iterator[str]:
         )
 
 
-def score_of(advice: Advice, point: Point) -> str:
+def score_of(advice: Advice, point: CurvePoint) -> str:
     """The score on fresh seeds: `94.81 ± 0.21`."""
     styles = (".4g", ".2g") if advice.pilot.scores.are_losses else (".2f", ".2f")
     return plus_minus(point.score.mean, point.score.half_width, *styles)

@@ -27,7 +27,7 @@ DRAWS = 256
 MANY_DRAWS = 1024
 CLIP = 10.0  # scores this many tolerances below the top count alike: the surface is for the top
 LEVEL = 0.75  # fraction of the tolerance within which a draw's cheapest setting is looked for
-BATCHES = ((60, 1), (30, 2), (12, 4), (8, 4))
+BATCHES = ((60, 1), (40, 1), (24, 2), (12, 4))
 """(settings, new seeds) of a batch, in the four quarters of the search after its first stage."""
 ENOUGH = 0.85  # fraction of the tolerance within which a cheaper setting is called level
 SURE = 0.8  # probability of being level from which a cheaper setting is preferred
@@ -36,7 +36,7 @@ BEYOND = 2.0  # settings up to this multiple of the budget are tried once, to te
 
 
 @dataclass
-class Model:
+class ScoreModel:
     """The surface of one goal, over all settings of a space."""
 
     entries: list[Entry]
@@ -136,7 +136,7 @@ class Search:
         )
         return list(dict.fromkeys([*usual, *bare, *rest]))
 
-    def model(self, goal: Goal | None = None) -> Model:
+    def model(self, goal: Goal | None = None) -> ScoreModel:
         """The surface of a goal, fitted to all scores so far."""
         goal = goal or self.goal
         known = set(self.space.entries)
@@ -157,7 +157,7 @@ class Search:
         noise = max(near.noise, 1e-6)
         surface = fit(features(entries, self.space), whole.count_e, mean_e, noise)
         cost_e = np.array([self.space.budget.cost(entry.candidate) for entry in entries])
-        return Model(entries, cost_e, allowed, surface, raw_e, self.scores.tolerance, self.rng)
+        return ScoreModel(entries, cost_e, allowed, surface, raw_e, self.scores.tolerance, self.rng)
 
     def _floor(self, mean_e: Array, preferred: Mask, tried: Mask) -> float:
         """The score below which settings count alike, a number of tolerances below the top."""
@@ -169,12 +169,22 @@ class Search:
         model = self.model()
         hits_e = model.hits()
         self._extend(model, hits_e)
-        quarter = min(len(BATCHES) - 1, int(progress * len(BATCHES)))
-        most, seeds = BATCHES[quarter]
-        chosen = [
-            model.entries[e] for e in np.argsort(-hits_e, kind="stable")[:most] if hits_e[e] > 0
-        ]
+        most, seeds = BATCHES[min(len(BATCHES) - 1, int(progress * len(BATCHES)))]
+        hit = np.argsort(-hits_e, kind="stable")[:most]
+        chosen = [model.entries[e] for e in hit if hits_e[e] > 0]
+        chosen += self._least_known(model, most - len(chosen))
         return list(dict.fromkeys([*chosen, model.best_without_server()])), seeds
+
+    def _least_known(self, model: ScoreModel, count: int) -> list[Entry]:
+        """Affordable settings that ran least, the most promising of them: the surface may be wrong
+        about a whole region."""
+        if count <= 0:
+            return []
+        draw_de = model.surface.draws(DRAWS, self.rng)
+        upper_e = draw_de.mean(axis=0) + 2 * draw_de.std(axis=0)
+        runs_e = model.surface.count_e
+        order = sorted(model.allowed.tolist(), key=lambda e: (runs_e[e], -upper_e[e]))
+        return [model.entries[e] for e in order[:count]]
 
     def short_list(self, most: int) -> tuple[Entry, Entry, Entry, list[Entry]]:
         """(best, cheapest level, none, all settings to confirm), fixed before fresh seeds are run.
@@ -195,7 +205,7 @@ class Search:
         chosen = dict.fromkeys([best, cheapest, none, *hit[:half], *steps[:half], *hit, *steps])
         return best, cheapest, none, list(chosen)[: max(most, 3)]
 
-    def _cost_steps(self, model: Model, tried: Sequence[Entry], best: Entry) -> list[Entry]:
+    def _cost_steps(self, model: ScoreModel, tried: Sequence[Entry], best: Entry) -> list[Entry]:
         """The best setting within a half, a quarter ... of the cost of the best one."""
         found: list[Entry] = []
         limit = model.cost_e[model.index[best]] / 2
@@ -219,7 +229,7 @@ class Search:
             dtype=np.int64,
         )
 
-    def _extend(self, model: Model, hits_e: Array) -> None:
+    def _extend(self, model: ScoreModel, hits_e: Array) -> None:
         """Extend ranges at whose ends many of the promising settings lie."""
         at_end: Counter[tuple[Axis, bool]] = Counter()
         for e in np.flatnonzero(hits_e):

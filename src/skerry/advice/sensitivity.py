@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from skerry.advice.answer import Answer
+from skerry.advice.answer import CurveAnswer
 from skerry.advice.pilot import Pilot
 from skerry.advice.prediction import Prediction
 from skerry.advice.question import Goal
-from skerry.advice.search import SURE, Model
+from skerry.advice.search import SURE, ScoreModel
 from skerry.advice.settings import Axis, Budget, Candidate, Entry, nearby
 
 DEARER = 10
@@ -34,7 +34,7 @@ class Effect:
     basis: Literal["pilot", "theory"]
 
 
-def effects(pilot: Pilot, answer: Answer, prediction: Prediction | None) -> Iterator[Effect]:
+def effects(pilot: Pilot, answer: CurveAnswer, prediction: Prediction | None) -> Iterator[Effect]:
     """All changed conditions, in the order in which they are told."""
     chosen = answer.recommendation.entry
     if chosen.candidate.has_server:
@@ -46,7 +46,7 @@ def effects(pilot: Pilot, answer: Answer, prediction: Prediction | None) -> Iter
         yield from _by_theory(prediction)
 
 
-def _neighbours(pilot: Pilot, model: Model, chosen: Entry) -> Iterator[Effect]:
+def _neighbours(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]:
     """K and H doubled and halved, at the best stepsize and rule for them."""
     candidate, budget = chosen.candidate, pilot.budget
     for words, K, H in nearby(budget.devices, candidate.sampled, candidate.period):
@@ -78,7 +78,7 @@ def _moved(candidate: Candidate, axis: Axis, value: int) -> Candidate:
     return replace(candidate, period=value)
 
 
-def _difference(pilot: Pilot, model: Model, now: Entry, then: Entry) -> tuple[str, bool]:
+def _difference(pilot: Pilot, model: ScoreModel, now: Entry, then: Entry) -> tuple[str, bool]:
     """How much better another setting is, and whether by clearly more than the tolerance."""
     gain_d = model.draws[:, model.index[then]] - model.draws[:, model.index[now]]
     low, high = np.quantile(gain_d, [0.025, 0.975])
@@ -91,7 +91,7 @@ def _difference(pilot: Pilot, model: Model, now: Entry, then: Entry) -> tuple[st
     return f"{size:.2g} {unit} {word} ({chance})", clearly
 
 
-def _budgets(pilot: Pilot, model: Model, chosen: Entry) -> Iterator[Effect]:
+def _budgets(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]:
     """The budget halved and doubled; without a budget, half of what the answer costs."""
     budget = pilot.budget
     if budget.limit is None:
@@ -106,7 +106,9 @@ def _budgets(pilot: Pilot, model: Model, chosen: Entry) -> Iterator[Effect]:
         yield _under(pilot, model, chosen, other, condition)
 
 
-def _under(pilot: Pilot, model: Model, chosen: Entry, budget: Budget, condition: str) -> Effect:
+def _under(
+    pilot: Pilot, model: ScoreModel, chosen: Entry, budget: Budget, condition: str
+) -> Effect:
     """The recommendation under another budget or other prices."""
     then = recommend(model, budget, pilot.search.may_be_none)
     if then is None:
@@ -118,7 +120,7 @@ def _under(pilot: Pilot, model: Model, chosen: Entry, budget: Budget, condition:
     return Effect(condition, answer, True, "pilot")
 
 
-def recommend(model: Model, budget: Budget, may_be_none: bool = True) -> Entry | None:
+def recommend(model: ScoreModel, budget: Budget, may_be_none: bool = True) -> Entry | None:
     """The cheapest tried setting that is level with the best, under a budget."""
     allowed = [
         entry
@@ -150,7 +152,7 @@ def _goals(pilot: Pilot, chosen: Entry) -> Iterator[Effect]:
         yield Effect(condition, answer, True, "pilot")
 
 
-def _dearer_downloads(pilot: Pilot, model: Model, chosen: Entry) -> Effect:
+def _dearer_downloads(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Effect:
     budget = pilot.budget
     price = DEARER * (budget.prices.downlink or budget.prices.uplink)
     other = replace(budget, prices=replace(budget.prices, downlink=price))
@@ -180,7 +182,7 @@ def _predicted(condition: str, now: str | None, then: str | None) -> Effect:
     return Effect(condition, answer, then != now, "theory")
 
 
-def _tried(model: Model) -> Sequence[Entry]:
+def _tried(model: ScoreModel) -> Sequence[Entry]:
     return [entry for entry in model.entries if model.tried(entry)]
 
 

@@ -238,7 +238,7 @@ class Space:
         for rule, K, H in product(self.selections, sampled, periods):
             if can_sample(rule, K, self.sizes):
                 # Where all devices are sampled, all primitives and rules do the same.
-                every = K == sum(self.sizes)
+                every = sum(self.sizes) == K
                 distinct = self.primitives[:1] if every else self.primitives
                 if not every or rule == self.selections[0]:
                     candidates += [Candidate(*one, K, H, rule) for one in distinct]
