@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fleets import FLEETS, Fleet
+from fleets import Fleet, read_numbers
 
 
 def ask(number: int, minutes: float) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def ask(number: int, minutes: float) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fleets", default=f"0-{FLEETS - 1}")
+    parser.add_argument("--fleets", default="0-11,24-35")
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--pairs", type=int, default=1, help="how many pairs of cores to use")
     parser.add_argument("--out", type=Path, default=Path("answers"))
@@ -66,8 +66,8 @@ def main() -> None:
         print(json.dumps(ask(options.one, options.minutes)))
         return
     options.out.mkdir(parents=True, exist_ok=True)
-    first, last = map(int, options.fleets.split("-"))
-    waiting, running = list(range(first, last + 1)), {}
+    numbers = read_numbers(options.fleets)
+    waiting, running = numbers, {}
     while waiting or running:
         for pair in range(options.pairs):
             if pair not in running and waiting:

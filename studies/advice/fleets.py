@@ -1,8 +1,9 @@
 """Generated fleets with a question each, on which `skerry advise` is tested.
 
-Fleets 0 to 11 were used while the procedure was built; 12 to 23 were not. A fleet is a function of
-its number: its islands and their graphs, its data (the devices' own rows, or the embedded digits
-dealt to devices), its model and training, and its question (goal, prices and budget).
+Fleets 0 to 23 were used while the procedure was built; 24 to 35 were drawn and asked about once,
+afterwards. The study judges 0 to 11 and 24 to 35. A fleet is a function of its number: its islands
+and their graphs, its data (the devices' own rows, or the embedded digits dealt to devices), its
+model and training, and its question (goal, prices and budget).
 """
 
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ import numpy as np
 import skerry
 from skerry.theory.communication import Prices
 
-FLEETS = 24
-HELD_OUT = range(12, 24)
+HELD_OUT = range(24, 36)
+STUDIED = (*range(12), *HELD_OUT)
 GRAPHS = {
     "ring": nx.cycle_graph,
     "line": nx.path_graph,
@@ -28,6 +29,12 @@ GOALS = ("global", "own", "both")
 SHIFTS = (0.0, 0.4, 1.2)  # how far islands, and devices within an island, differ
 BUDGETS = (None, 0.25, 1.0, 3.0)  # relative to K = n/5 and H = 5
 CLASSES, FEATURES = 6, 12
+
+
+def read_numbers(text: str) -> list[int]:
+    """Numbers of fleets from a text such as `0-11,24`."""
+    ends = [part.partition("-") for part in text.split(",")]
+    return [i for first, _, last in ends for i in range(int(first), int(last or first) + 1)]
 
 
 @dataclass(frozen=True)

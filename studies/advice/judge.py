@@ -1,6 +1,6 @@
 """How good the advice on the generated fleets is, beside fixed rules and the older procedure.
 
-    python studies/advice/judge.py --truth truth --refined refined --answers answers --older older
+    python studies/advice/judge.py --refined refined --answers answers --older older
 
 A recommendation is right if its score is within the tolerance (0.2 points of accuracy or 1 % of the
 loss) of the best affordable setting of the exhaustive grid, and cheap if it costs at most 1.25
@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fleets import FLEETS, HELD_OUT, Fleet
+from fleets import HELD_OUT, STUDIED, Fleet
 
 from skerry.files import replace_file
 from skerry.theory.communication import server_round_cost, server_rounds
 
 ROOT = Path(__file__).parents[2]
 POINTS, PERCENT = 0.2, 1.0
+MEASURES = ("average_accuracy", "own_accuracy", "average_loss", "own_loss")
 RULES = ("the paper's guideline", "always S2A", "always S2S", "goal-aware rule")
 
 Setting = dict[str, Any]
@@ -110,6 +111,24 @@ def utilities(fleet: Fleet, table: Any) -> "np.ndarray[Any, Any]":
     return -100 * np.log(np.where(np.isfinite(score) & (score < worst), score, worst))
 
 
+def load_refined(folders: str, number: int) -> dict[str, Any]:
+    """The scores of a fleet from several folders, over the seeds that all of them have."""
+    files = [Path(folder) / f"{number:02}.npz" for folder in folders.split(",")]
+    tables = [np.load(file) for file in files if file.exists()]
+    seeds = sorted(set.intersection(*(set(table["seeds"].tolist()) for table in tables)))
+    settings: list[Setting] = []
+    rows: dict[str, list[Any]] = {name: [] for name in MEASURES}
+    for table in tables:
+        columns = [table["seeds"].tolist().index(seed) for seed in seeds]
+        for i, setting in enumerate(json.loads(str(table["settings"]))):
+            if not any(same(setting, other) for other in settings):
+                settings.append(setting)
+                for name, found in rows.items():
+                    found.append(table[name][i, columns])
+    arrays = {name: np.stack(found) for name, found in rows.items()}
+    return {"settings": json.dumps(settings), **arrays}
+
+
 def judge(fleet: Fleet, refined: Any, answers: dict[str, Any]) -> dict[str, Any]:
     """What is true about a fleet, and how each recommendation compares."""
     settings, utility = json.loads(str(refined["settings"])), utilities(fleet, refined)
@@ -178,23 +197,25 @@ def says_none_is_level(answer: dict[str, Any]) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name in ("truth", "refined", "answers", "older"):
-        parser.add_argument(f"--{name}", type=Path, required=name != "truth")
+    parser.add_argument("--refined", required=True, help="folders of refine.py, joined by commas")
+    for name in ("answers", "older"):
+        parser.add_argument(f"--{name}", type=Path, required=True)
     options = parser.parse_args()
     rows, covered, said = [], [], []
-    for number in range(FLEETS):
+    for number in STUDIED:
         fleet = Fleet(number)
-        refined = np.load(options.refined / f"{number:02}.npz")
+        refined = load_refined(options.refined, number)
         answers = {name: rule(fleet, name) for name in RULES}
         new = json.loads((options.answers / f"{number:02}.json").read_text())
-        old = json.loads((options.older / f"{number:02}.json").read_text())
+        older = options.older / f"{number:02}.json"
+        old = json.loads(older.read_text()) if older.exists() else {}
         answers["skerry advise"] = new["recommendation"]
         if old.get("recommendation"):
             answers["the older procedure"] = old["recommendation"]
         row = judge(fleet, refined, answers)
         row["says_none_is_level"] = says_none_is_level(new)
         row |= {"seconds": new["seconds"], "verdict": new["verdict"], "runs": new["pilot"]["runs"]}
-        row |= {"older_seconds": old["seconds"], "older_error": old.get("error")}
+        row |= {"older_seconds": old.get("seconds"), "older_error": old.get("error")}
         covered += intervals(fleet, refined, new)
         said.append(row["says_none_is_level"] == row["none_is_level"])
         rows.append(row)
@@ -208,8 +229,12 @@ def main() -> None:
     replace_file(file, f"{json.dumps(data, indent=1)}\n".encode())
     print(json.dumps(summary))
     for name in ("skerry advise", "the older procedure", *RULES):
-        for part in (range(FLEETS), HELD_OUT):
-            found = [row["rules"].get(name) for row in rows if row["fleet"] in part]
+        for part in (STUDIED, HELD_OUT):
+            found = [
+                row["rules"].get(name)
+                for row in rows
+                if row["fleet"] in part and name in row["rules"]
+            ]
             right = [one is not None and one["within"] for one in found]
             cheap = [one is not None and one["cheap"] for one in found]
             both = [a and b for a, b in zip(right, cheap, strict=True)]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from fleets import FLEETS, Fleet
+from fleets import Fleet, read_numbers
 from judge import settings_to_refine
 from truth import MEASURES, scores
 
@@ -33,16 +33,16 @@ def main() -> None:
     parser.add_argument("--truth", type=Path, required=True)
     parser.add_argument("--answers", default="", help="folders with answers, joined by commas")
     parser.add_argument("--only-answers", action="store_true", help="leave the grid out")
-    parser.add_argument("--fleets", default=f"0-{FLEETS - 1}")
+    parser.add_argument("--fleets", default="0-11,24-35")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--out", type=Path, default=Path("refined"))
     options = parser.parse_args()
-    first, last = map(int, options.fleets.split("-"))
+    numbers = read_numbers(options.fleets)
     began, work, tables = time.monotonic(), [], {}
-    for number in range(first, last + 1):
+    for number in numbers:
         table = np.load(options.truth / f"{number:02}.npz")
         answers = []
         for folder in filter(None, options.answers.split(",")):

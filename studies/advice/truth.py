@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from fleets import FLEETS, Fleet
+from fleets import Fleet, read_numbers
 
 from skerry.config.experiment import Evaluate, Experiment
 from skerry.engine.simulate import simulate
@@ -123,16 +123,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seeds", type=int, default=30)
-    parser.add_argument("--fleets", default=f"0-{FLEETS - 1}")
+    parser.add_argument("--fleets", default="0-11,24-35")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after this long")
     parser.add_argument("--out", type=Path, default=Path("truth"))
     options = parser.parse_args()
-    first, last = map(int, options.fleets.split("-"))
+    numbers = read_numbers(options.fleets)
     options.out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
-    work = [(number, seed, options.device) for seed in seeds for number in range(first, last + 1)]
+    work = [(number, seed, options.device) for seed in seeds for number in numbers]
     found: dict[int, dict[int, dict[str, Any]]] = {}
     with get_context("spawn").Pool(options.processes) as pool:
         for number, seed, one in pool.imap_unordered(_task, work):

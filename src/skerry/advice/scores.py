@@ -123,7 +123,7 @@ class PilotScores:
 
     def exploded(self, goal: Goal) -> list[tuple[Entry, int]]:
         """The runs that count as worst: no finite score, or a loss far above the usual ones."""
-        limit = self._worst_loss(goal)
+        _, limit = self._worst(goal)
         return [
             (entry, seed)
             for entry, by_seed in self.values.items()
@@ -133,19 +133,15 @@ class PilotScores:
 
     def utilities(self, goal: Goal, entries: Sequence[Entry], seeds: Sequence[int]) -> Array:
         """Utilities [entries, seeds], NaN where not run; exploded runs have the worst."""
-        limit, column = self._worst_loss(goal), {seed: s for s, seed in enumerate(seeds)}
+        (worst, limit), column = self._worst(goal), {seed: s for s, seed in enumerate(seeds)}
         score_es = np.full((len(entries), len(seeds)), np.nan)
         for e, entry in enumerate(entries):
             for seed, found in self.values.get(entry, {}).items():
                 if seed in column:
                     score = self._plain(found, goal)
-                    score_es[e, column[seed]] = score if score <= limit else math.inf
-        exploded_es = np.isinf(score_es)
+                    score_es[e, column[seed]] = score if score <= limit else worst
         if self.are_losses:
-            score_es[exploded_es] = limit
             return np.asarray(-100 * np.log(np.maximum(score_es, 1e-300)))
-        finite = score_es[np.isfinite(score_es)]
-        score_es[exploded_es] = finite.min() if len(finite) else 0.0
         return score_es
 
     def gap(self, goal: Goal, ahead: Entry, behind: Entry, seeds: Sequence[int]) -> Gap:
@@ -169,14 +165,13 @@ class PilotScores:
         names = self.measures[goal]
         return sum(found[name] for name in names) / len(names)
 
-    def _worst_loss(self, goal: Goal) -> float:
-        """The loss above which a run counts as exploded; infinite for accuracies."""
+    def _worst(self, goal: Goal) -> tuple[float, float]:
+        """(the score of exploded runs, the largest score that is none): a loss far above the usual
+        ones counts as exploded, and accuracies have no limit."""
+        runs = (found for by_seed in self.values.values() for found in by_seed.values())
+        plain = [self._plain(found, goal) for found in runs]
+        finite = [score for score in plain if math.isfinite(score)]
         if not self.are_losses:
-            return math.inf
-        plain = [
-            self._plain(found, goal)
-            for by_seed in self.values.values()
-            for found in by_seed.values()
-        ]
-        finite = [loss for loss in plain if math.isfinite(loss)]
-        return EXPLODED * float(np.median(finite)) if finite else math.inf
+            return min(finite, default=0.0), math.inf
+        limit = EXPLODED * float(np.median(finite)) if finite else 1.0
+        return limit, limit

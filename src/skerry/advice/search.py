@@ -7,6 +7,7 @@ settings on one seed at first, few on several seeds later. Where such a setting 
 range, the range is extended.
 """
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ BATCHES = ((60, 1), (40, 1), (24, 2), (12, 4))
 """(settings, new seeds) of a batch, in the four quarters of the search after its first stage."""
 ENOUGH = 0.85  # fraction of the tolerance within which a cheaper setting is called level
 SURE = 0.8  # probability of being level from which a cheaper setting is preferred
+FAR = 1e-3  # weight of settings far below the top in the estimate of seeds' effects
+PRIOR_RUNS = 5  # the noise of a run is taken for one tolerance, as if seen in this number of runs
 AT_END = 0.25  # share of promising settings at an end of a range from which it is extended
 BEYOND = 2.0  # settings up to this multiple of the budget are tried once, to tell what they gain
 
@@ -129,6 +132,7 @@ class Search:
             and self.space.budget.allows(entry.candidate)
         ]  # fmt: skip
         bare = [entry for entry in entries if not entry.candidate.has_server]
+        usual += self._dearest()
         rest = sorted(
             (e for e in entries if self.space.budget.allows(e.candidate, limit)),
             # Settings beyond the budget only tell what more would gain: one in six.
@@ -143,19 +147,34 @@ class Search:
         entries = [*self.space.entries, *(e for e in self.scores.values if e not in known)]
         seeds = sorted({seed for found in self.scores.values.values() for seed in found})
         score_es = self.scores.utilities(goal, entries, seeds)
-        whole, allowed = two_way(score_es), self._allowed(entries)
+        allowed = self._allowed(entries)
         affordable = np.zeros(len(entries), dtype=bool)
         affordable[allowed] = True
-        tried = whole.count_e > 0
-        floor = self._floor(whole.mean_e, tried & affordable, tried)
-        # Seeds' effects from the settings near the top: bad ones vary in other ways.
-        near = two_way(score_es[tried & (whole.mean_e >= floor)])
-        level_es = score_es - near.seed_s
+        there_es = np.isfinite(score_es)
+        count_e = there_es.sum(axis=1).astype(float)
+        tried = count_e > 0
+        # Effects of seeds mostly from the settings near the top: bad ones vary in other ways.
+        # Single runs that collapsed count no less than the floor here, but fully in the mean of
+        # their setting. The first guess is the best score of each seed.
+        seed_s = np.max(score_es, axis=0, where=there_es, initial=-np.inf)
+        for _ in range(4):
+            level_es = score_es - seed_s
+            raw_e = np.where(tried, _means(level_es), -np.inf)
+            floor = self._floor(raw_e, tried & affordable, tried)
+            is_near_e = raw_e >= floor
+            floor_e = np.where(is_near_e, floor, -np.inf)
+            weight_e = np.where(is_near_e, 1.0, FAR)
+            near = two_way(np.maximum(level_es, floor_e[:, None]) + seed_s, weight_e)
+            seed_s = near.seed_s
+        level_es = score_es - seed_s
         raw_e = np.where(tried, _means(level_es), -np.inf)
         floor = self._floor(raw_e, tried & affordable, tried)
-        mean_e = _means(np.maximum(level_es, floor))
-        noise = max(near.noise, 1e-6)
-        surface = fit(features(entries, self.space), whole.count_e, mean_e, noise)
+        usual = self.scores.tolerance
+        noise = math.sqrt(
+            (near.freedom * near.noise**2 + PRIOR_RUNS * usual**2) / (near.freedom + PRIOR_RUNS)
+        )
+        mean_e = np.maximum(raw_e, floor)
+        surface = fit(features(entries, self.space), count_e, mean_e, noise)
         cost_e = np.array([self.space.budget.cost(entry.candidate) for entry in entries])
         return ScoreModel(entries, cost_e, allowed, surface, raw_e, self.scores.tolerance, self.rng)
 
@@ -172,8 +191,23 @@ class Search:
         most, seeds = BATCHES[min(len(BATCHES) - 1, int(progress * len(BATCHES)))]
         hit = np.argsort(-hits_e, kind="stable")[:most]
         chosen = [model.entries[e] for e in hit if hits_e[e] > 0]
+        chosen += [entry for entry in self._dearest() if not model.tried(entry)]
         chosen += self._least_known(model, most - len(chosen))
         return list(dict.fromkeys([*chosen, model.best_without_server()])), seeds
+
+    def _dearest(self) -> list[Entry]:
+        """The affordable setting of every primitive and stepsize that costs most: what a server can
+        gain at all."""
+        budget = self.space.budget
+        found: dict[tuple[str, float | None, str, float], Entry] = {}
+        for entry in self.space.entries:
+            c = entry.candidate
+            if c.has_server and budget.allows(c):
+                kind = (c.primitive, c.beta, c.preset, entry.stepsize)
+                before = found.get(kind)
+                if before is None or budget.cost(c) > budget.cost(before.candidate):
+                    found[kind] = entry
+        return list(found.values())
 
     def _least_known(self, model: ScoreModel, count: int) -> list[Entry]:
         """Affordable settings that ran least, the most promising of them: the surface may be wrong
@@ -214,7 +248,8 @@ class Search:
             served = [entry for entry in within if entry.candidate.has_server]
             if not served or limit <= 0:
                 return found
-            found.append(model.best(served))
+            # By plain means: most of these are too bad for the surface.
+            found.append(max(served, key=lambda entry: float(model.raw_e[model.index[entry]])))
             limit = model.cost_e[model.index[found[-1]]] / 2
 
     def _allowed(self, entries: Sequence[Entry]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Axis: TypeAlias = Literal["sampled", "period", "stepsize"]
 AXES: tuple[Axis, ...] = ("sampled", "period", "stepsize")
-PERIODS = (2, 5, 10, 20)
+PERIODS = (1, 2, 5, 10, 20)
 STEP = 10**0.5  # ratio of neighbouring stepsizes
 WIDENINGS = 4  # how often a range may be extended in one direction
 LINK_ROUNDS = 20  # number of rounds over which changing links are averaged

@@ -89,21 +89,27 @@ class TwoWay:
     mean_e: Array  # of settings, without the effects of seeds; 0 if never run
     seed_s: Array
     noise: float  # deviation of a run
+    freedom: int  # degrees of freedom of its estimate
 
 
-def two_way(score_es: Array) -> TwoWay:
-    """Separate settings from seeds in scores [settings, seeds], NaN where not run."""
+def two_way(score_es: Array, weight_e: Array | None = None) -> TwoWay:
+    """Separate settings from seeds in scores [settings, seeds], NaN where not run. Settings may
+    have weights up to 1; the noise is estimated from those with the weight 1."""
     there_es = np.isfinite(score_es)
     filled_es = np.where(there_es, score_es, 0.0)
-    count_e, count_s = there_es.sum(axis=1), there_es.sum(axis=0)
+    count_e = there_es.sum(axis=1)
+    weight_e = np.ones(len(score_es)) if weight_e is None else weight_e
+    weight_es = there_es * weight_e[:, None]
     share_es = there_es / np.maximum(count_e, 1)[:, None]
     raw_e = (share_es * filled_es).sum(axis=1)
     # Normal equations of the seeds' effects, after the settings are eliminated.
-    matrix_ss = np.diag(count_s.astype(float)) - there_es.T.astype(float) @ share_es
-    right_s = (filled_es - there_es * raw_e[:, None]).sum(axis=0)
-    seed_s = np.linalg.lstsq(matrix_ss, right_s, rcond=1e-9)[0]
+    matrix_ss = np.diag(weight_es.sum(axis=0)) - weight_es.T @ share_es
+    right_s = (weight_es * (filled_es - raw_e[:, None])).sum(axis=0)
+    seed_s = np.linalg.lstsq(matrix_ss, right_s, rcond=1e-10)[0]
     mean_e = raw_e - share_es @ seed_s
-    residual_es = np.where(there_es, filled_es - mean_e[:, None] - seed_s, 0.0)
-    freedom = int(there_es.sum() - (count_e > 0).sum() - (count_s > 0).sum() + 1)
-    noise = math.sqrt((residual_es**2).sum() / freedom) if freedom > 0 else 0.0
-    return TwoWay(count_e.astype(float), mean_e, seed_s, noise)
+    full_es = there_es & (weight_e == 1)[:, None]
+    residual_es = np.where(full_es, filled_es - mean_e[:, None] - seed_s, 0.0)
+    settings, seeds = full_es.any(axis=1).sum(), full_es.any(axis=0).sum()
+    freedom = max(0, int(full_es.sum() - settings - seeds + 1))
+    noise = math.sqrt((residual_es**2).sum() / freedom) if freedom else 0.0
+    return TwoWay(count_e.astype(float), mean_e, seed_s, noise, freedom)
