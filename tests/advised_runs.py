@@ -101,7 +101,8 @@ def write_advice(
     allowed = [one for one in confirmed if budget is None or one["cost"] <= budget]
     best = max(allowed, key=lambda one: sign * one["score"]["mean"])
     for one in confirmed:
-        behind = estimate(scores[best["label"]] - scores[one["label"]])
+        ours, theirs = scores[best["label"]], scores[one["label"]]
+        behind = estimate(100 * np.log(theirs / ours) if losses else ours - theirs)
         ends = {"low": behind.low, "high": behind.high}
         one["behind"] = None if one is best else {"mean": behind.mean, **ends}
     level = [
@@ -124,27 +125,33 @@ def write_advice(
             top = max(top, sign * one["score"]["mean"])
     words = f"{chosen['label']} reaches {chosen['score']['mean']:.4g}"
     headline = f"Use {words} for {chosen['cost']:g} uploads."
-    unit = "" if losses else "points"
+    unit = "%" if losses else "points"
+    ends, not_tried = "H = 10 is the largest value that was tried", "rules such as by_island"
     found = {
         "version": 2,
         "question": {
             "goal": "both", "goal_text": goal_text, "measures": list(measures),
-            "lower_is_better": losses, "unit": unit, "tolerance": tolerance, "budget": budget,
-            "cost_unit": "message prices" if downlink else "uploads",
+            "lower_is_better": losses, "unit": unit, "tolerance": tolerance,
+            "tolerance_text": f"{tolerance:g} {unit}", "budget": budget,
+            "cost_unit": "messages" if downlink else "uploads", "message_bytes": 2600,
             "prices": {**prices, "broadcast": None, "d2d": 0},
             "rounds": chosen["rounds"], "minutes": 2.0, "seconds": 71.3,
             "varied": {"primitive": ["none", "s2s", "s2a"], "sampled": [2, 4], "period": [2, 10]},
             "fixed": {"model": "linear", "batch": 8},
-            "ends": ["period: 10 is the largest value tried"],
-            "not_tried": ["selection rules other than uniform and one_each"],
+            "ends": [ends],
+            "not_tried": [not_tried],
         },
         "headline": headline,
-        "summary": [headline, f"The best within the budget is {best['label']}."],
+        "summary": [
+            headline, f"The best within the budget is {best['label']}.", f"End of a range: {ends}.",
+            f"Not tried: {not_tried}.",
+        ],
         "verdict": "clear",
         "recommended": recommended,
         "recommendation": chosen["fields"],
         "points": points,
         "curve": curve,
+        "confirmed": sorted(confirmed, key=lambda one: one["cost"]),
         "searched": searched,
         "statements": [
             {"text": f"the cheapest is within {tolerance:g} of the best", "probability": 0.93},

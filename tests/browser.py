@@ -91,8 +91,9 @@ class Opened:
     def traces(self, widget: str, number: int = 0) -> list[dict[str, Any]]:
         """The traces of a plot, as Plotly has them."""
         read = """([widget, number]) => document.querySelectorAll(`.${widget} .plot`)[number].data
-            .map(({x, y, z, name, hovertext, line, marker}) => ({
+            .map(({x, y, z, name, hovertext, line, marker, error_y}) => ({
                 x: x && Array.from(x), y: y && Array.from(y), z, name, hovertext,
+                bars: error_y?.array && Array.from(error_y.array),
                 colour: line?.color ?? marker?.color}))"""
         found: list[dict[str, Any]] = self.tab.evaluate(read, [widget, number])
         return found

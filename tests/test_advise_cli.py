@@ -1,41 +1,64 @@
 """`skerry advise` as a user types it."""
 
 import json
+import re
 import shlex
 
 import pytest
 
 from command_line import skerry
+from skerry import load
 from skerry.methods.carry import Carry
 from skerry.report.page.build import write_report
 
-SMALL = (
+FLEET = (
     "--set", "network.devices=12", "--set", "server.sampled=5", "--set", "server.period=3",
-    "--set", "rounds=7", "--set", "training.batch=4", "--seeds", "2",
+    "--set", "rounds=7", "--set", "training.batch=4",
 )  # fmt: skip
+QUICK = ("--sampled", "5", "--periods", "3", "--stepsizes", "0.1", "--seeds", "2")
+SMALL = (*FLEET, *QUICK)
+
+
+def commands(shown: str) -> dict[str, list[str]]:
+    """The words of the printed commands after `skerry`, by title."""
+    found = [line.partition(": skerry ") for line in shown.splitlines() if ": skerry " in line]
+    return {title: shlex.split(words) for title, _, words in found}
 
 
 def test_the_answer_is_printed() -> None:
-    """Recommendation, table, sensitivity and a command to paste, in that order."""
-    done = skerry("advise", *SMALL)
+    """The question, the recommendation, the curve, what would change it, and commands to paste, in
+    that order."""
+    asked = ("--periods", "2,3", "--goal", "global", "--budget-uploads", "20")
+    done = skerry("advise", *SMALL, *asked)
     assert done.code == 0, done.err
-    places = [
-        done.out.index(words)
-        for words in ("12 devices on 2 rings of 6", "stepsize", "labels %", "What would change")
-    ]
+    parts = (
+        "12 devices on 2 rings of 6", "Asked: accuracy of the average model; at most 20 uploads",
+        "Varied: primitive none, s2s, s2a", "Fixed: K 5, selection uniform, the stepsize 0.1",
+        "allowed.\n",
+        "\nAccuracy of the average model: ", "behind the best \n", "What would change the answer:",
+        "if the budget were halved (10 uploads)", "Use it: skerry run --set network.devices=12",
+    )  # fmt: skip
+    places = [done.out.index(words) for words in parts]
     assert places == sorted(places)
-    last = done.out.strip().splitlines()[-1]
-    kept = "Use it: skerry run --set network.devices=12 --set rounds=7 --set training.batch=4 --set"
-    assert last.startswith(f"{kept} server.primitive")
+    curve = done.out[done.out.index("uploads  ") :].partition("What would")[0]
+    assert "recommended" in curve
+    assert re.search(r"no server +0\.1 +0 +[\d.]+ ± [\d.]+", curve)
 
 
-def test_the_pasted_command_runs(tmp_path) -> None:
-    """The command at the end of the answer is one that runs."""
-    told = skerry("advise", *SMALL, "--among", "s2a,blend:0.3").out
-    words = told.strip().splitlines()[-1].split()[4:]
-    settings = SMALL[:10]
-    done = skerry("run", *settings, *words, "--seeds", "1", "--out", tmp_path)
-    assert done.code == 0, done.err
+@pytest.mark.parametrize(
+    ("among", "other"), [("s2a,blend:0.3,uniform", "no server"), ("none", "a server")]
+)
+def test_the_pasted_commands_run(among: str, other: str, tmp_path) -> None:
+    """Both commands at the end of the answer run as printed, and the second compares the
+    recommendation with no server, or no server with a server."""
+    told = commands(skerry("advise", *SMALL, "--among", among).out)
+    assert list(told) == ["Use it", f"Compare it with {other}"]
+    for title, words in told.items():
+        done = skerry(*words, "--seeds", "1", "--out", tmp_path / title)
+        assert done.code == 0, done.err
+        compared = {str(label) for label in load(tmp_path / title)["label"]}
+        assert ("none" in compared) == (title != "Use it" or other == "a server")
+    assert compared & {"s2a", "blend(0.3)"}
 
 
 def test_methods_are_considered_and_the_command_brings_them_along(tmp_path) -> None:
@@ -43,9 +66,9 @@ def test_methods_are_considered_and_the_command_brings_them_along(tmp_path) -> N
     assert told.code == 0, told.err
     best = json.loads((tmp_path / "advice.json").read_text())["recommendation"]
     assert best["preset"] in ("carry", "gradient_tracking")
-    line = next(line for line in told.out.splitlines() if line.startswith("Use it:"))
-    assert f"--compare {best['preset']}" in line
-    done = skerry(*shlex.split(line)[3:], "--out", tmp_path / "run")
+    words = commands(told.out)["Use it"]
+    assert words[words.index("--compare") + 1] == best["preset"]
+    done = skerry(*words, "--out", tmp_path / "run")
     assert done.code == 0, done.err
     assert best["preset"] in done.out
     page = tmp_path / "page.html"
@@ -68,16 +91,15 @@ def test_json_alone_on_stdout(tmp_path) -> None:
 
 
 def test_the_worst_tenth_on_the_screen_and_on_the_page(tmp_path) -> None:
-    """Its words and its column stand in both."""
+    """Its words stand in both."""
     asked = ("--goal", "worst_tenth", "--among", "s2s,s2a,uniform", "--out", tmp_path)
     done = skerry("advise", *SMALL, *asked)
     assert done.code == 0, done.err
     words = "ccuracy of the worst tenth of the devices on their own labels"
-    assert words in done.out
-    assert "tenth %" in done.out
-    page = write_report(tmp_path).read_text()
-    assert words in page
-    assert "worst tenth %" in page
+    assert f"Asked: a{words};" in done.out
+    assert f"\nA{words}: " in done.out
+    page = write_report(tmp_path).read_text(encoding="utf-8")
+    assert f'"goal_text":"a{words}"' in page
 
 
 def test_a_fleet_from_a_graph_file(tmp_path) -> None:
@@ -99,7 +121,8 @@ def test_a_fleet_from_a_graph_file(tmp_path) -> None:
         sampled = 3
         """
     )
-    done = skerry("advise", tmp_path / "fleet.toml", "--seeds", "2", "--among", "s2s,s2a")
+    quick = ("--sampled", "3", "--periods", "3", "--stepsizes", "0.1", "--seeds", "2")
+    done = skerry("advise", tmp_path / "fleet.toml", *quick, "--among", "s2s,s2a")
     assert done.code == 0, done.err
     assert "of 3, 2, 4" in done.out or "of 2, 3, 4" in done.out or "of 4, 3, 2" in done.out
     assert f"skerry run {tmp_path / 'fleet.toml'}" in done.out
@@ -113,7 +136,9 @@ def test_a_fleet_from_a_graph_file(tmp_path) -> None:
         (["--price", "up"], "must be a number"),
         (["--price", "side=1"], "unknown link"),
         (["--budget-messages", "5", "--budget-bytes", "5"], "got both"),
-        (["--budget-messages", "2"], "single server round"),
+        (["--budget-messages", "5", "--price", "d2d=1"], "does not pay for the messages between"),
+        (["--budget-uploads", "5", "--budget-bytes", "5"], "got both"),
+        (["--budget-uploads", "5", "--price", "up=2"], "counts uploads alone"),
         (["--minutes", "0"], "above 0"),
         (["--stepsizes", "a"], "--stepsizes must be"),
         (["--stepsizes", "-1"], "above 0"),

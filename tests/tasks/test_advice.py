@@ -1,5 +1,7 @@
 """Constants, pilot and answer work for every task."""
 
+import math
+
 import pytest
 import torch
 
@@ -56,14 +58,21 @@ def test_the_smoothness_of_a_linear_regression_is_known(loss):
 def test_goals_are_named_by_the_task():
     """The lowest loss, globally and on data like a device's own; nothing is said of accuracies."""
     base = Experiment.parse({}, [*SMALL, *REGRESSION, "training.stepsize=0.05"])
-    advice = skerry.advise(base, minutes=0.05, seeds=2, among="s2s,s2a")
+    quick = {"sampled": [2], "periods": [2], "stepsizes": [0.05], "seeds": 2}
+    advice = skerry.advise(base, among="s2s,s2a", **quick)
     scores = advice.pilot.scores
     assert scores.measures["both"] == ("average_loss", "own_loss")
-    assert advice.decision.score.mean < 0  # a loss with its sign turned
+    asked = advice.to_json()["question"]
+    assert (asked["unit"], asked["lower_is_better"]) == ("%", True)
+    best = advice.answer.best
+    assert asked["tolerance"] == pytest.approx(best.score.mean / 100)
+    for point in advice.answer.points:  # positive if the loss is larger
+        percent = 100 * math.log(point.score.mean / best.score.mean)
+        assert percent == pytest.approx(point.behind.mean if point.behind else 0, rel=0.1, abs=0.1)
     text = str(advice)
     assert "ean of global and own loss" in text
     assert "accurac" not in text + " ".join(advice.notes)
-    advice = skerry.advise(base, goal="worst_tenth", minutes=0.05, seeds=2, among="s2s,s2a,uniform")
+    advice = skerry.advise(base, goal="worst_tenth", among="s2s,s2a,uniform", **quick)
     assert advice.pilot.scores.measures["worst_tenth"] == ("own_loss_worst_tenth",)
     assert "oss of the worst tenth of the devices on data like their own" in str(advice)
     assert "accurac" not in str(advice)

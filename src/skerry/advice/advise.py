@@ -109,7 +109,7 @@ class Advice:
     @property
     def gain(self) -> Gap | None:
         """How far "no server" is behind the best setting; None if it is the best itself."""
-        return self.answer.server_is_worth
+        return self.answer.none.behind
 
     def commands(self) -> dict[str, str]:
         """Commands that run the recommendation, and compare it with no server."""
@@ -167,7 +167,7 @@ class Advice:
                 "seeds": self.pilot.search.seeds,
                 "fresh_seeds": self.pilot.fresh,
                 "rounds": rounds,
-                "runs": self.pilot.runs,
+                "runs": self.pilot.scores.runs,
                 "diverged": len(self.pilot.scores.exploded(self.goal)),
                 "seconds": self.seconds,
             },
@@ -204,16 +204,23 @@ class Advice:
         }
 
     def _searched(self) -> list[dict[str, Any]]:
-        """Settings that were searched but not confirmed, by cost."""
-        model, confirmed = self.answer.model, set(self.pilot.confirmed)
-        found = []
-        for entry in self.pilot.scores.values:
-            score = self.pilot.scores.score(entry, self.goal)
-            if entry not in confirmed and score.count:
-                cost = self.pilot.budget.cost(entry.candidate)
-                row = {"label": entry.label, "cost": cost, "score": score.mean}
-                count = model.surface.count_e[model.index[entry]]
-                found.append(row | {"error": score.standard_error, "runs": int(count)})
+        """Settings that were searched but not confirmed, by cost. They ran on other seeds, so their
+        scores are those of the best plus the differences from it, without the effects of seeds."""
+        model, best, scores = self.answer.model, self.answer.best, self.pilot.scores
+        top, found = best.score.mean, []
+        for entry in scores.values:
+            if entry in self.pilot.confirmed or not scores.score(entry, self.goal).count:
+                continue
+            e, cost = model.index[entry], self.pilot.budget.cost(entry.candidate)
+            ahead, runs = (
+                model.raw_e[e] - model.raw_e[model.index[best.entry]],
+                len(scores.values[entry]),
+            )
+            score, error = top + ahead, model.surface.noise / math.sqrt(runs)
+            if scores.are_losses:
+                score, error = top * math.exp(-ahead / 100), top * error / 100
+            row = {"label": entry.label, "cost": cost, "score": score, "error": error}
+            found.append(row | {"runs": runs})
         return sorted(found, key=lambda row: row["cost"])
 
 

@@ -58,17 +58,11 @@ class CurveAnswer:
         found: list[CurvePoint] = []
         top = -math.inf
         for point in self.points:
-            height = -math.inf if point.behind is None else -point.behind.mean
-            height = 0.0 if point.behind is None else height
+            height = -point.behind.mean if point.behind is not None else 0.0
             if height > top or point.roles:
                 found.append(point)
             top = max(top, height)
         return tuple(found)
-
-    @property
-    def server_is_worth(self) -> Gap | None:
-        """What is lost without a server: how far `none` is behind the best."""
-        return self.none.behind
 
     @property
     def none_is_level(self) -> bool:

@@ -73,7 +73,7 @@ def _about(advice: Advice) -> str:
     pilot, experiment = advice.pilot, advice.experiment
     return (
         f"{experiment.name}: {describe_network(experiment, advice.sizes)}; "
-        f"{describe_problem(experiment)}. {plural(pilot.runs, 'run')} of "
+        f"{describe_problem(experiment)}. {plural(pilot.scores.runs, 'run')} of "
         f"{plural(pilot.base.rounds, 'round')}, in {duration(advice.seconds)}: "
         f"{plural(len(pilot.search.seeds), 'seed')} to search, "
         f"{plural(len(pilot.fresh), 'fresh seed')} to confirm."
@@ -85,11 +85,12 @@ def _about(advice: Advice) -> str:
 
 def question_lines(advice: Advice) -> list[str]:
     """The goal, the budget, what was varied and what was fixed."""
-    question, budget, space = advice.question, advice.pilot.budget, advice.pilot.space
+    question, space, rounds = advice.question, advice.pilot.space, advice.experiment.rounds
+    asked = advice.pilot.budget.for_rounds(rounds).limit  # the pilot's runs may be shorter
     prices = {"up": "uplink", "down": "downlink", "broadcast": "broadcast", "d2d": "d2d"}
     given = {word: getattr(question.prices, name) for word, name in prices.items()}
     priced = ", ".join(f"{word} {price:g}" for word, price in given.items() if price is not None)
-    limit = "no budget" if budget.limit is None else f"at most {amount(advice.pilot, budget.limit)}"
+    limit = "no budget" if asked is None else f"at most {amount(advice.pilot, asked)}"
     varied = space.describe()
     ranges = "; ".join(
         f"{AXIS_NAMES.get(name, name)} {', '.join(_value(one) for one in values)}"
@@ -99,7 +100,7 @@ def question_lines(advice: Advice) -> list[str]:
     fixed = ", ".join(f"{name} {value}" for name, value in fixed_fields(advice).items())
     return [
         f"Asked: {goal_text(advice, question.goal)}; {limit} (prices: {priced}); "
-        f"{plural(advice.pilot.base.rounds, 'round')}; {question.minutes:g} minutes.",
+        f"{plural(rounds, 'round')}; {question.minutes:g} minutes.",
         f"Varied: {ranges}.",
         f"Fixed: {fixed}.",
     ]
@@ -220,7 +221,7 @@ def _level(advice: Advice) -> Iterator[str]:
 
 def _server(advice: Advice) -> Iterator[str]:
     """What is lost without a server."""
-    gap, none = advice.answer.server_is_worth, advice.answer.none
+    gap, none = advice.gain, advice.answer.none
     if advice.equal:
         return
     if gap is None:
@@ -241,9 +242,12 @@ def _limits(advice: Advice) -> Iterator[str]:
     yield from (f"End of a range: {text}." for text in ends(advice))
     yield from (f"Not tried: {text}." for text in advice.pilot.skipped)
     if advice.pilot.scores.runs < FEW_LANES and not advice.equal:
+        runs, more = plural(advice.pilot.scores.runs, "run"), "minutes"
+        if advice.seconds < 0.5 * 60 * advice.question.minutes:
+            more = "seeds, or more values to try"  # time was not the limit
         yield (
-            f"There was time for {plural(advice.pilot.scores.runs, 'run')} only; from about "
-            f"{FEW_LANES} on answers are reliable. Give more minutes."
+            f"There were {runs} only; from about {FEW_LANES} on answers are reliable. Give more "
+            f"{more}."
         )
 
 

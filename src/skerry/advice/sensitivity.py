@@ -12,7 +12,7 @@ from skerry.advice.pilot import Pilot
 from skerry.advice.prediction import Prediction
 from skerry.advice.question import Goal
 from skerry.advice.search import SURE, ScoreModel
-from skerry.advice.settings import Axis, Budget, Candidate, Entry, nearby
+from skerry.advice.settings import Axis, Budget, Entry, nearby
 
 DEARER = 10
 MORE_DIFFERENT = 4.0
@@ -54,7 +54,8 @@ def _neighbours(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effe
         now, wanted = getattr(candidate, axis), K if axis == "sampled" else H
         values = [int(one) for one in pilot.space.values[axis] if (one - now) * (wanted - now) > 0]
         value = min(values, key=lambda one: abs(math.log(one / wanted)), default=None)
-        moved = _moved(candidate, axis, value or now)
+        sampled, period = (value or now, H) if axis == "sampled" else (K, value or now)
+        moved = replace(candidate, sampled=sampled, period=period)
         there = [
             entry
             for entry in model.entries
@@ -70,12 +71,6 @@ def _neighbours(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effe
         answer += "" if budget.allows(other.candidate) else ", beyond the budget"
         answer += "" if model.tried(other) else ", estimated"
         yield Effect(f"if {words.rpartition(' ')[0]} {value}", answer, changes, "pilot")
-
-
-def _moved(candidate: Candidate, axis: Axis, value: int) -> Candidate:
-    if axis == "sampled":
-        return replace(candidate, sampled=value)
-    return replace(candidate, period=value)
 
 
 def _difference(pilot: Pilot, model: ScoreModel, now: Entry, then: Entry) -> tuple[str, bool]:
@@ -97,12 +92,12 @@ def _budgets(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]
     if budget.limit is None:
         half = replace(budget, limit=budget.cost(chosen.candidate) / 2)
         if chosen.candidate.has_server:
-            condition = f"if only half as many were allowed ({limit_text(pilot, half)})"
+            condition = f"if only half as many were allowed ({amount(pilot, half.limit or 0.0)})"
             yield _under(pilot, model, chosen, half, condition)
         return
     for words, factor in (("halved", 0.5), ("doubled", 2.0)):
         other = replace(budget, limit=factor * budget.limit)
-        condition = f"if the budget were {words} ({limit_text(pilot, other)})"
+        condition = f"if the budget were {words} ({amount(pilot, other.limit or 0.0)})"
         yield _under(pilot, model, chosen, other, condition)
 
 
@@ -194,10 +189,6 @@ def _same(one: Entry, other: Entry) -> bool:
 def cost_text(pilot: Pilot, entry: Entry, budget: Budget | None = None) -> str:
     """What a whole run costs: `96 uploads`."""
     return amount(pilot, (budget or pilot.budget).cost(entry.candidate))
-
-
-def limit_text(pilot: Pilot, budget: Budget) -> str:
-    return amount(pilot, budget.limit or 0.0)
 
 
 def amount(pilot: Pilot, cost: float) -> str:

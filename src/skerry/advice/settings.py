@@ -281,13 +281,14 @@ class Space:
         return replace(self, values={**self.values, axis: more}, widened=widened)
 
     def describe(self) -> dict[str, list[Any]]:
-        """The values of every axis, as in JSON."""
+        """The values of every axis, as in JSON; rules only where they can sample one of the K."""
         names = [NO_SERVER.primitive, *(labels.write_label(*one) for one in self.primitives)]
+        used = {entry.candidate.selection for entry in self.entries}
         return {
             "primitive": [*names, *self.presets],
             "sampled": self._whole("sampled"),
             "period": self._whole("period"),
-            "selection": list(self.selections),
+            "selection": [name for name in self.selections if name in used],
             "stepsize": list(self.values["stepsize"]),
         }
 

@@ -106,7 +106,8 @@ def advise_command(
     screen = console()
     print_advice(advice, screen)
     for name, command in advice.commands().items():
-        title = {"use": "Use it", "compare": "Compare it with no server"}[name]
+        other = "no server" if advice.answer.recommended != "none" else "a server"
+        title = {"use": "Use it", "compare": f"Compare it with {other}"}[name]
         screen.print(f"{title}: {command}", markup=False, soft_wrap=True)
     if out is not None:
         typer.echo(f"Records: {out}/skerry.sqlite and {out}/advice.json.")

@@ -7,6 +7,7 @@ from typing import Any
 
 from skerry.config.experiment import Experiment
 from skerry.config.labels import BLEND
+from skerry.config.presets import PRESETS
 from skerry.errors import RecordsError, typed
 
 FILE = "advice.json"
@@ -16,10 +17,11 @@ EXAMPLE = {
     "version": VERSION,
     "question": {
         "goal_text": "", "measures": [""], "lower_is_better": False, "unit": "", "tolerance": 0.0,
-        "cost_unit": "", "prices": {}, "varied": {}, "fixed": {}, "ends": [""], "not_tried": [""],
+        "tolerance_text": "", "cost_unit": "", "message_bytes": 0, "prices": {}, "varied": {},
+        "fixed": {},
     },
     "headline": "", "summary": [""], "recommended": "", "recommendation": {},
-    "points": {"best": POINT, "cheapest": POINT}, "curve": [POINT],
+    "points": {"best": POINT, "cheapest": POINT}, "curve": [POINT], "confirmed": [POINT],
     "searched": [{"label": "", "cost": 0.0, "score": 0.0}], "statements": [{"text": ""}],
     "sensitivity": [{"condition": "", "answer": "", "changes": False, "basis": ""}],
     "pilot": {"seeds": [0], "fresh_seeds": [0], "rounds": 0, "runs": 0, "diverged": 0},
@@ -32,7 +34,8 @@ Advice = dict[str, Any]
 
 
 def read_advice(stores: Sequence[Path]) -> Advice | None:
-    """The advice beside a store; None if there is none, or if there are several stores."""
+    """The advice beside a store, with costs in its unit of cost; None if there is none, or if there
+    are several stores."""
     file = stores[0].parent / FILE
     if len(stores) > 1 or not file.is_file():
         return None
@@ -50,7 +53,18 @@ def read_advice(stores: Sequence[Path]) -> Advice | None:
     is_advice = _is_like(EXAMPLE, found) and _is_like(POINT, found["points"].get("none") or POINT)
     if not is_advice or not found["question"]["measures"]:
         raise RecordsError(f"{file} cannot be read as advice. {again}")
-    return Advice(found)
+    return _in_unit(found)
+
+
+def _in_unit(advice: Advice) -> Advice:
+    """The advice with all costs in `question.cost_unit`; in the file, costs in MB are messages."""
+    asked, points = advice["question"], filter(None, advice["points"].values())
+    if asked["cost_unit"] == "MB":
+        priced = [*advice["curve"], *advice["confirmed"], *advice["searched"], *points]
+        for one, name in (*((one, "cost") for one in priced), (asked, "budget")):
+            if one.get(name) is not None:
+                one[name] *= asked["message_bytes"] / 1e6
+    return advice
 
 
 def _is_like(example: Any, value: Any) -> bool:
@@ -66,15 +80,15 @@ def _is_like(example: Any, value: Any) -> bool:
     return isinstance(value, type(example) if isinstance(example, str | bool) else int | float)
 
 
-def is_at(experiment: Experiment, fields: Advice) -> bool:
-    """Whether an experiment has the setting of a point; a preset decides its own fields."""
-    server, own = experiment.server, Advice(stepsize=experiment.training.stepsize)
-    if "preset" in fields:
-        own["preset"] = server.name
-    else:
-        names = (
-            ("primitive", "sampled", "period", "selection") if server.is_there else ("primitive",)
-        )
-        own |= {name: getattr(server, name) for name in names}
-        own |= {"beta": server.beta} if server.primitive == BLEND else {}
-    return all(fields.get(name) in (None, value) for name, value in own.items())
+def is_at(experiment: Experiment, point: Advice) -> bool:
+    """Whether an experiment has the setting and the rounds of a point."""
+    fields = {"rounds": point.get("rounds"), **point["fields"]}
+    server, training = experiment.server, experiment.training
+    own = Advice(rounds=experiment.rounds, stepsize=training.stepsize)
+    names = ("primitive", "sampled", "period", "selection") if server.is_there else ("primitive",)
+    own |= {name: getattr(server, name) for name in names}
+    own |= {"beta": server.beta} if server.primitive == BLEND else {}
+    preset = server.name if server.name in PRESETS else ""
+    return fields.get("preset", "") == preset and all(
+        fields.get(name) in (None, value) for name, value in own.items()
+    )

@@ -166,7 +166,7 @@ class ReportData:
         advice = self.advice or {"points": {}, "recommended": ""}
         for role in (advice["recommended"], "best", "cheapest", "none"):
             if point := advice["points"].get(role):
-                fits = [is_at(self.experiment(one), point["fields"]) for one in self.grid.groups]
+                fits = [is_at(self.experiment(one), point) for one in self.grid.groups]
                 seeds = [
                     fit * len(one.runs) for fit, one in zip(fits, self.grid.groups, strict=True)
                 ]

@@ -7,38 +7,31 @@ Skerry.advice = (advice, names) => {
     uplink: "a message to the server", downlink: "a message from the server to one device",
     broadcast: "a message from the server to all devices at once", d2d: "a message between devices",
   };
-  const style = asked.unit ? "percent" : "number";
-  const title = `${asked.goal_text}${asked.unit ? " (%)" : ""}${asked.lower_is_better ? " (lower is better)" : ""}`;
+  const style = asked.lower_is_better ? "number" : "percent";
+  const title = `${asked.goal_text} (${asked.lower_is_better ? "lower is better" : "%"})`;
   const recommended = points[advice.recommended]?.label;
-  const marked = [...names].map(([label, name]) => ({ name, label, words: label === recommended ? `${name} (recommended)` : name }));
+  const marked = [...names].map(([label, name]) => ({
+    name, label, point: Object.values(points).find((one) => one?.label === label), words: label === recommended ? `${name} (recommended)` : name,
+  }));
 
-  const sentence = (words) => `${words.replace(/\.$/, "")}.`;
+  const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1).replace(/\.$/, "")}.`;
   const text = (words) => ({ kind: "text", words });
   const facts = (pairs) => ({ kind: "facts", pairs: pairs.filter(([, words]) => words) });
   const table = (name, header, rows, sides) => (rows.length ? [{ kind: "table", title: name, header, rows, sides }] : []);
-  const whole = (value) => (Number.isFinite(value) ? number(Number.isInteger(value) ? "count" : "number", value) : "-");
+  const whole = Skerry.amount;
 
   function written(value) {
     if (Array.isArray(value)) return value.map(written).join(", ");
     if (value !== null && typeof value === "object") return Object.entries(value).map(([name, one]) => `${name} ${written(one)}`).join(", ");
-    return String(value ?? "none");
-  }
-
-  /** By how much the best is ahead, as advice.json has it: its score minus this one. */
-  function behind(found) {
-    if (!found) return "-";
-    const signed = (value) => Skerry.numbers.signed(style, value);
-    const known = Number.isFinite(found.low) && Number.isFinite(found.high);
-    return signed(found.mean) + (known ? ` (${signed(found.low)} to ${signed(found.high)})` : "");
+    return String(typeof value === "number" ? Number(value.toPrecision(3)) : value ?? "none");
   }
 
   function pointsTable() {
-    const all = new Map([...advice.curve, ...Object.values(points).filter(Boolean)].map((point) => [point.label, point]));
-    const rows = [...all.values()].sort((a, b) => a.cost - b.cost).map(({ label, score, cost, rounds, behind: apart }) => [
+    const rows = advice.confirmed.map(({ label, score, cost, rounds, behind }) => [
       marked.find((one) => one.label === label)?.words ?? "", label, plusMinus(style, { mean: score.mean, half: score.half_width ?? NaN }),
-      behind(apart), whole(cost), whole(rounds), whole(score.count)]);
+      Skerry.behind(behind), whole(cost), whole(rounds), whole(score.count)]);
     return table("Confirmed settings by cost, scored on fresh seeds: mean ± half of the 95 % interval",
-      ["point", "setting", title, "best minus this", `cost (${asked.cost_unit})`, "rounds", "seeds"], rows, "llrrrrr");
+      ["point", "setting", title, `behind the best (${asked.unit})`, `cost (${asked.cost_unit})`, "rounds", "seeds"], rows, "llrrrrr");
   }
 
   const [seeds, fresh] = [pilot.seeds, pilot.fresh_seeds].map(Skerry.numbers.seedWords);
@@ -46,7 +39,7 @@ Skerry.advice = (advice, names) => {
   const runs = (count, noun) => `${number("count", count)} ${noun}${count === 1 ? "" : "s"}`;
   const question = [
     ["Goal", title],
-    ["Level with the best", `at most ${asked.tolerance}${asked.unit ? ` ${asked.unit}` : ""} behind it`],
+    ["Level with the best", `at most ${asked.tolerance_text} behind it`],
     ["Budget", (asked.budget ?? null) === null ? "none given" : `${whole(asked.budget)} ${asked.cost_unit}`],
     ["Prices", prices.join("; ")],
     ["Fixed", Object.entries(asked.fixed).map(([name, value]) => `${name} ${written(value)}`).join("; ")],
@@ -59,11 +52,10 @@ Skerry.advice = (advice, names) => {
   const rest = advice.summary.filter((line) => line !== advice.headline);
   const titles = { use: "To use the recommendation:", compare: "To compare it with others:" };
   return [
-    { kind: "widget", widget: "advice", data: { ...advice, points: marked, confirmed: Object.values(points).filter(Boolean), best: points.best.label, title } },
-    facts([["Ends of ranges", asked.ends.join("; ")], ["Not tried", asked.not_tried.join("; ")]]),
+    { kind: "widget", widget: "advice", data: { ...advice, points: marked, best: points.best, title, style } },
     ...(rest.length ? [{ kind: "bullets", lines: rest }] : []),
     facts(question),
-    ...table("What was varied", ["field", "values"], Object.entries(asked.varied).map(([name, values]) => [name, written(values)]), "ll"),
+    ...table("What was varied", ["field", "values"], Object.entries(asked.varied).filter(([, values]) => values?.length > 1).map(([name, values]) => [name, written(values)]), "ll"),
     ...table("How sure each statement is", ["statement", "probability", "p-value"], sure, "lrr"),
     ...pointsTable(),
     ...table("What would change the answer", ["if", "the answer is", "does it change?", "based on"], changes, "llll"),
@@ -71,6 +63,16 @@ Skerry.advice = (advice, names) => {
     ...Object.entries(advice.commands).flatMap(([name, content]) => [
       text(titles[name] ?? `${name}:`), { kind: "code", title: `The command to ${name}`, content }]),
   ];
+};
+
+/** A cost or a count: whole if it is large or has no decimals. */
+Skerry.amount = (value) => (Number.isInteger(value) || !(value < 1000) ? Skerry.numbers.number("count", value) : String(Number(value.toPrecision(4))));
+
+/** How far a point is behind the best, as in advice.json: `0.30 (-1.58 to 2.18)`, positive if it is worse. */
+Skerry.behind = (found) => {
+  if (!found) return "-";
+  const [mean, low, high] = [found.mean, found.low, found.high].map((value) => Skerry.numbers.number("percent", value ?? NaN));
+  return mean + (low === "-" ? "" : ` (${low} to ${high})`);
 };
 
 /** By label, what the points of an advice are called, the recommended one first. A setting that is several of
