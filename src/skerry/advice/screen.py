@@ -169,7 +169,10 @@ def in_words(entry: Entry, islands: int) -> str:
         "s2s": "send the average back to them",
         "s2a": "send the average to all devices",
     }
-    sends = receivers.get(c.primitive, f"move all devices by {c.beta or 0:g} towards the average")
+    sends = receivers.get(
+        c.primitive,
+        f"send the average to all devices, and those not asked go {c.beta or 0:g} of the way to it",
+    )
     if c.preset:
         sends = f"use {c.preset}"
     often = "every round" if c.period == 1 else f"every {c.period} rounds"
@@ -199,7 +202,7 @@ def _level(advice: Advice) -> Iterator[str]:
     gap = answer.recommendation.behind
     if gap is not None:
         share = ""
-        if best.cost and answer.recommendation.cost < best.cost:
+        if 0 < answer.recommendation.cost < best.cost:
             share = f", for {100 * answer.recommendation.cost / best.cost:.0f} % of its cost"
         yield (
             f"The best setting found is {best.entry.label}, {amount(pilot, best.cost)}: "

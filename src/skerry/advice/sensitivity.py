@@ -11,7 +11,7 @@ from skerry.advice.answer import CurveAnswer
 from skerry.advice.pilot import Pilot
 from skerry.advice.prediction import Prediction
 from skerry.advice.question import Goal
-from skerry.advice.search import SURE, ScoreModel
+from skerry.advice.search import CLIP, SURE, ScoreModel
 from skerry.advice.settings import Axis, Budget, Candidate, Entry, nearby
 
 DEARER = 10
@@ -84,6 +84,9 @@ def _difference(pilot: Pilot, model: ScoreModel, now: Entry, then: Entry) -> tup
     low, high = np.quantile(gain_d, [0.025, 0.975])
     unit = "%" if pilot.scores.are_losses else "points"
     size, worse = abs(float(gain_d.mean())), gain_d.mean() < 0
+    most = CLIP * model.tolerance  # the surface tells no more about scores this far below the top
+    if worse and size > most:
+        return f"more than {most:g} {unit} worse", False
     word = "worse" if worse else "better"
     span = sorted((abs(low), abs(high))) if low * high > 0 else None
     chance = "within chance" if span is None else f"{span[0]:.2g} to {span[1]:.2g}"
@@ -97,7 +100,7 @@ def _budgets(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]
     if budget.limit is None:
         half = replace(budget, limit=budget.cost(chosen.candidate) / 2)
         if chosen.candidate.has_server:
-            condition = f"if only half as many were allowed ({limit_text(pilot, half)})"
+            condition = f"if only half of its cost were allowed ({limit_text(pilot, half)})"
             yield _under(pilot, model, chosen, half, condition)
         return
     for words, factor in (("halved", 0.5), ("doubled", 2.0)):
@@ -193,7 +196,10 @@ def _same(one: Entry, other: Entry) -> bool:
 
 def cost_text(pilot: Pilot, entry: Entry, budget: Budget | None = None) -> str:
     """What a whole run costs: `96 uploads`."""
-    return amount(pilot, (budget or pilot.budget).cost(entry.candidate))
+    priced = budget or pilot.budget
+    if priced.prices != pilot.budget.prices and pilot.question.bytes is None:
+        return f"{priced.cost(entry.candidate):,.0f} units of cost"
+    return amount(pilot, priced.cost(entry.candidate))
 
 
 def limit_text(pilot: Pilot, budget: Budget) -> str:
