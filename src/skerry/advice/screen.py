@@ -14,7 +14,7 @@ from skerry.advice.pilot import FEW_LANES, AdviceProgress
 from skerry.advice.prediction import regime
 from skerry.advice.question import Goal
 from skerry.advice.scores import Gap
-from skerry.advice.sensitivity import amount
+from skerry.advice.sensitivity import amount, size_text
 from skerry.advice.settings import Entry
 from skerry.report.notebook import html_table
 from skerry.report.text import Sheet, duration, number, plural, plus_minus, safe_console, say
@@ -171,7 +171,7 @@ def in_words(entry: Entry, islands: int) -> str:
     }
     sends = receivers.get(
         c.primitive,
-        f"send the average to all devices, and those not asked go {c.beta or 0:g} of the way to it",
+        f"send the average to all devices; those not asked go {c.beta or 0:g} of the way to it",
     )
     if c.preset:
         sends = f"use {c.preset}"
@@ -258,8 +258,7 @@ def score_of(advice: Advice, point: CurvePoint) -> str:
 
 def _loss(advice: Advice, gap: Gap) -> str:
     """How far behind the best: `1.2 points behind it (0.9 to 1.5)`."""
-    unit = " %" if advice.pilot.scores.are_losses else " points"
-    size = f"{abs(gap.mean):.2g}{unit}"
+    size = size_text(advice.pilot, abs(gap.mean))
     if math.isnan(gap.low):
         return f"{size} behind the best"
     if not gap.is_clear:
@@ -270,10 +269,10 @@ def _loss(advice: Advice, gap: Gap) -> str:
 
 def _gain(advice: Advice, gap: Gap) -> str:
     """How far ahead the best is: `0.05 points better, within chance (-0.1 to 0.2)`."""
-    unit = " %" if advice.pilot.scores.are_losses else " points"
+    size = size_text(advice.pilot, abs(gap.mean))
     word = "better" if gap.mean >= 0 else "worse on fresh seeds"
     chance = "" if gap.is_clear else ", within chance"
-    return f"{abs(gap.mean):.2g}{unit} {word}{chance} ({gap.low:.2g} to {gap.high:.2g})"
+    return f"{size} {word}{chance} ({gap.low:.2g} to {gap.high:.2g})"
 
 
 def _percent(chance: float) -> str:

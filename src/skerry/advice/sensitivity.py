@@ -82,16 +82,15 @@ def _difference(pilot: Pilot, model: ScoreModel, now: Entry, then: Entry) -> tup
     """How much better another setting is, and whether by clearly more than the tolerance."""
     gain_d = model.draws[:, model.index[then]] - model.draws[:, model.index[now]]
     low, high = np.quantile(gain_d, [0.025, 0.975])
-    unit = "%" if pilot.scores.are_losses else "points"
     size, worse = abs(float(gain_d.mean())), gain_d.mean() < 0
     most = CLIP * model.tolerance  # the surface tells no more about scores this far below the top
     if worse and size > most:
-        return f"more than {most:g} {unit} worse", False
+        return f"more than {size_text(pilot, most)} worse", False
     word = "worse" if worse else "better"
     span = sorted((abs(low), abs(high))) if low * high > 0 else None
     chance = "within chance" if span is None else f"{span[0]:.2g} to {span[1]:.2g}"
     clearly = float((gain_d > model.tolerance).mean()) >= SURE
-    return f"{size:.2g} {unit} {word} ({chance})", clearly
+    return f"{size_text(pilot, size)} {word} ({chance})", clearly
 
 
 def _budgets(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]:
@@ -192,6 +191,14 @@ def _tried(model: ScoreModel) -> Sequence[Entry]:
 def _same(one: Entry, other: Entry) -> bool:
     """Whether two entries have the same server, whatever their stepsizes."""
     return one.candidate == other.candidate
+
+
+def size_text(pilot: Pilot, size: float) -> str:
+    """A difference of scores with its unit: `0.3 points`, `1 point`, `2 %`."""
+    number = f"{size:.2g}"
+    if pilot.scores.are_losses:
+        return f"{number} %"
+    return f"{number} point" if number == "1" else f"{number} points"
 
 
 def cost_text(pilot: Pilot, entry: Entry, budget: Budget | None = None) -> str:
