@@ -1,7 +1,7 @@
 """The answer: the curve of score against cost, and the points on it that are named."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from skerry.advice.pilot import FEW_LANES, Pilot
@@ -92,9 +92,7 @@ def answer_of(pilot: Pilot) -> CurveAnswer:
             entry,
             pilot.budget.cost(entry.candidate),
             pilot.scores.score(entry, pilot.question.goal, pilot.fresh),
-            None
-            if entry == best
-            else pilot.scores.gap(pilot.question.goal, best, entry, pilot.fresh),
+            None if entry == best else _behind(pilot, best, entry),
             tuple(role for role, holder in named.items() if holder == entry),
         )
 
@@ -109,6 +107,17 @@ def answer_of(pilot: Pilot) -> CurveAnswer:
     alone = not any(candidate.has_server for candidate in allowed)
     verdict: Verdict = "alone" if alone else "clear" if clear else "unclear"
     return CurveAnswer(*named, recommended, points, statements, verdict, pilot.model())
+
+
+def _behind(pilot: Pilot, best: Entry, entry: Entry) -> Gap:
+    """The gap on fresh seeds; of losses, by how many percent of the best one they are higher."""
+    gap = pilot.scores.gap(pilot.question.goal, best, entry, pilot.fresh)
+    if not pilot.scores.are_losses:
+        return gap
+    mean, low, high = (
+        100 * math.expm1(min(one, 5e3) / 100) for one in (gap.mean, gap.low, gap.high)
+    )
+    return replace(gap, mean=mean, low=low, high=high)
 
 
 def _statements(

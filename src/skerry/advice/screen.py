@@ -307,7 +307,8 @@ def curve_sheet(advice: Advice) -> Sheet:
         )
     unit = "MB" if advice.question.bytes is not None else advice.question.cost_unit
     score = "loss" if losses else "score %"
-    header = ("", "", "sampled by", "K", "H", "step-\nsize", unit, score, "behind the best\n(95 %)")
+    behind = f"{'%' if losses else 'points'} behind\nthe best (95 %)"
+    header = ("", "", "sampled by", "K", "H", "step-\nsize", unit, score, behind)
     return Sheet("Score against cost", header, tuple(rows), "lll" + "r" * 6)
 
 

@@ -81,6 +81,8 @@ def _moved(candidate: Candidate, axis: Axis, value: int) -> Candidate:
 def _difference(pilot: Pilot, model: ScoreModel, now: Entry, then: Entry) -> tuple[str, bool]:
     """How much better another setting is, and whether by clearly more than the tolerance."""
     gain_d = model.draws[:, model.index[then]] - model.draws[:, model.index[now]]
+    if pilot.scores.are_losses:
+        gain_d = -100 * np.expm1(np.minimum(-gain_d, 5e3) / 100)  # percent of the loss now
     low, high = np.quantile(gain_d, [0.025, 0.975])
     size, worse = abs(float(gain_d.mean())), gain_d.mean() < 0
     most = CLIP * model.tolerance  # the surface tells no more about scores this far below the top
