@@ -114,9 +114,8 @@ def _behind(pilot: Pilot, best: Entry, entry: Entry) -> Gap:
     gap = pilot.scores.gap(pilot.question.goal, best, entry, pilot.fresh)
     if not pilot.scores.are_losses:
         return gap
-    mean, low, high = (
-        100 * math.expm1(min(one, 5e3) / 100) for one in (gap.mean, gap.low, gap.high)
-    )
+    ends = (min(one, 5e3) / 100 for one in (gap.mean, gap.low, gap.high))
+    mean, low, high = (100 * math.expm1(one) for one in ends)
     return replace(gap, mean=mean, low=low, high=high)
 
 

@@ -259,12 +259,11 @@ def score_of(advice: Advice, point: CurvePoint) -> str:
 def _loss(advice: Advice, gap: Gap) -> str:
     """How far behind the best: `1.2 points behind it (0.9 to 1.5)`."""
     size = size_text(advice.pilot, abs(gap.mean))
+    place = f"{size} {'behind' if gap.mean >= 0 else 'ahead of'} the best"
     if math.isnan(gap.low):
-        return f"{size} behind the best"
-    if not gap.is_clear:
-        return f"{size} {'behind' if gap.mean >= 0 else 'ahead of'} the best, within chance " \
-               f"({gap.low:.2g} to {gap.high:.2g})"  # fmt: skip
-    return f"{size} behind the best ({gap.low:.2g} to {gap.high:.2g})"
+        return place
+    chance = "" if gap.is_clear else ", within chance"
+    return f"{place}{chance} ({gap.low:.2g} to {gap.high:.2g})"
 
 
 def _gain(advice: Advice, gap: Gap) -> str:

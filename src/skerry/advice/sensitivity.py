@@ -58,7 +58,7 @@ def _neighbours(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effe
         there = [
             entry
             for entry in model.entries
-            if replace(entry.candidate, selection=candidate.selection) == moved
+            if _same_but_rule(entry.candidate, moved, budget.devices)
         ]
         if value is None or not there:
             end = "largest" if wanted > now else "smallest"
@@ -70,6 +70,14 @@ def _neighbours(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effe
         answer += "" if budget.allows(other.candidate) else ", beyond the budget"
         answer += "" if model.tried(other) else ", estimated"
         yield Effect(f"if {words.rpartition(' ')[0]} {value}", answer, changes, "pilot")
+
+
+def _same_but_rule(one: Candidate, other: Candidate, n: int) -> bool:
+    """Whether two candidates differ at most in the rule; if all n devices are sampled, all
+    primitives do the same."""
+    one = replace(one, selection=other.selection)
+    every = one.sampled == n and not one.preset
+    return other == (replace(one, primitive=other.primitive, beta=other.beta) if every else one)
 
 
 def _moved(candidate: Candidate, axis: Axis, value: int) -> Candidate:
