@@ -58,8 +58,7 @@ class CurveAnswer:
         found: list[CurvePoint] = []
         top = -math.inf
         for point in self.points:
-            height = -math.inf if point.behind is None else -point.behind.mean
-            height = 0.0 if point.behind is None else height
+            height = 0.0 if point.behind is None else -point.behind.mean
             if height > top or point.roles:
                 found.append(point)
             top = max(top, height)
@@ -84,10 +83,9 @@ def answer_of(pilot: Pilot) -> CurveAnswer:
     assert cheapest is not None
     assert none is not None
     recommended: Role = "none" if cheapest == none else "best" if cheapest == best else "cheapest"
-    chosen = {"best": best, "cheapest": cheapest, "none": none}[recommended]
 
     def point(entry: Entry) -> CurvePoint:
-        named = {"recommended": chosen, "best": best, "cheapest": cheapest, "none": none}
+        named = {"recommended": cheapest, "best": best, "cheapest": cheapest, "none": none}
         return CurvePoint(
             entry,
             pilot.budget.cost(entry.candidate),

@@ -258,20 +258,20 @@ def score_of(advice: Advice, point: CurvePoint) -> str:
 
 def _loss(advice: Advice, gap: Gap) -> str:
     """How far behind the best: `1.2 points behind it (0.9 to 1.5)`."""
-    size = size_text(advice.pilot, abs(gap.mean))
-    place = f"{size} {'behind' if gap.mean >= 0 else 'ahead of'} the best"
-    if math.isnan(gap.low):
-        return place
-    chance = "" if gap.is_clear else ", within chance"
-    return f"{place}{chance} ({gap.low:.2g} to {gap.high:.2g})"
+    word = "behind" if gap.mean >= 0 else "ahead of"
+    return f"{size_text(advice.pilot, abs(gap.mean))} {word} the best{_interval(gap)}"
 
 
 def _gain(advice: Advice, gap: Gap) -> str:
     """How far ahead the best is: `0.05 points better, within chance (-0.1 to 0.2)`."""
-    size = size_text(advice.pilot, abs(gap.mean))
     word = "better" if gap.mean >= 0 else "worse on fresh seeds"
-    chance = "" if gap.is_clear else ", within chance"
-    return f"{size} {word}{chance} ({gap.low:.2g} to {gap.high:.2g})"
+    return f"{size_text(advice.pilot, abs(gap.mean))} {word}{_interval(gap)}"
+
+
+def _interval(gap: Gap) -> str:
+    if math.isnan(gap.low):
+        return ""
+    return f"{'' if gap.is_clear else ', within chance'} ({gap.low:.2g} to {gap.high:.2g})"
 
 
 def _percent(chance: float) -> str:
@@ -304,9 +304,9 @@ def curve_sheet(advice: Advice) -> Sheet:
                 behind,
             )
         )
-    unit = "MB" if advice.question.bytes is not None else advice.question.cost_unit
     score = "loss" if losses else "score %"
     behind = f"{'%' if losses else 'points'} behind\nthe best (95 %)"
+    unit = advice.question.cost_unit
     header = ("", "", "sampled by", "K", "H", "step-\nsize", unit, score, behind)
     return Sheet("Score against cost", header, tuple(rows), "lll" + "r" * 6)
 

@@ -1,7 +1,7 @@
 """Changes that would change the advice, estimated from the pilot's runs or from the theory."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -54,7 +54,8 @@ def _neighbours(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effe
         now, wanted = getattr(candidate, axis), K if axis == "sampled" else H
         values = [int(one) for one in pilot.space.values[axis] if (one - now) * (wanted - now) > 0]
         value = min(values, key=lambda one: abs(math.log(one / wanted)), default=None)
-        moved = _moved(candidate, axis, value or now)
+        at = {"sampled": candidate.sampled, "period": candidate.period, axis: value or now}
+        moved = replace(candidate, sampled=at["sampled"], period=at["period"])
         there = [
             entry
             for entry in model.entries
@@ -73,17 +74,11 @@ def _neighbours(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effe
 
 
 def _same_but_rule(one: Candidate, other: Candidate, n: int) -> bool:
-    """Whether two candidates differ at most in the rule; if all n devices are sampled, all
-    primitives do the same."""
-    one = replace(one, selection=other.selection)
-    every = one.sampled == n and not one.preset
-    return other == (replace(one, primitive=other.primitive, beta=other.beta) if every else one)
-
-
-def _moved(candidate: Candidate, axis: Axis, value: int) -> Candidate:
-    if axis == "sampled":
-        return replace(candidate, sampled=value)
-    return replace(candidate, period=value)
+    """Whether two candidates differ at most in the rule."""
+    every = one.sampled == n and not one.preset  # then all primitives do the same
+    kind = other if every else one
+    same = replace(one, selection=other.selection, primitive=kind.primitive, beta=kind.beta)
+    return same == other
 
 
 def _difference(pilot: Pilot, model: ScoreModel, now: Entry, then: Entry) -> tuple[str, bool]:
@@ -109,12 +104,12 @@ def _budgets(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]
     if budget.limit is None:
         half = replace(budget, limit=budget.cost(chosen.candidate) / 2)
         if chosen.candidate.has_server:
-            condition = f"if only half of its cost were allowed ({limit_text(pilot, half)})"
+            condition = f"if only half of its cost were allowed ({amount(pilot, half.limit or 0)})"
             yield _under(pilot, model, chosen, half, condition)
         return
     for words, factor in (("halved", 0.5), ("doubled", 2.0)):
         other = replace(budget, limit=factor * budget.limit)
-        condition = f"if the budget were {words} ({limit_text(pilot, other)})"
+        condition = f"if the budget were {words} ({amount(pilot, other.limit or 0)})"
         yield _under(pilot, model, chosen, other, condition)
 
 
@@ -136,8 +131,10 @@ def recommend(model: ScoreModel, budget: Budget, may_be_none: bool = True) -> En
     """The cheapest tried setting that is level with the best, under a budget."""
     allowed = [
         entry
-        for entry in _tried(model)
-        if budget.allows(entry.candidate) and (may_be_none or entry.candidate.has_server)
+        for entry in model.entries
+        if model.tried(entry)
+        and budget.allows(entry.candidate)
+        and (may_be_none or entry.candidate.has_server)
     ]
     if not allowed:
         return None
@@ -194,10 +191,6 @@ def _predicted(condition: str, now: str | None, then: str | None) -> Effect:
     return Effect(condition, answer, then != now, "theory")
 
 
-def _tried(model: ScoreModel) -> Sequence[Entry]:
-    return [entry for entry in model.entries if model.tried(entry)]
-
-
 def _same(one: Entry, other: Entry) -> bool:
     """Whether two entries have the same server, whatever their stepsizes."""
     return one.candidate == other.candidate
@@ -217,10 +210,6 @@ def cost_text(pilot: Pilot, entry: Entry, budget: Budget | None = None) -> str:
     if priced.prices != pilot.budget.prices and pilot.question.bytes is None:
         return f"{priced.cost(entry.candidate):,.0f} units of cost"
     return amount(pilot, priced.cost(entry.candidate))
-
-
-def limit_text(pilot: Pilot, budget: Budget) -> str:
-    return amount(pilot, budget.limit or 0.0)
 
 
 def amount(pilot: Pilot, cost: float) -> str:
