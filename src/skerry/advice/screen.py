@@ -182,7 +182,6 @@ def in_words(entry: Entry, islands: int) -> str:
 def _headline(advice: Advice) -> Iterator[str]:
     point, budget = advice.answer.recommendation, advice.pilot.budget
     words = in_words(point.entry, len(advice.sizes))
-    setting = point.entry.label
     cost = amount(advice.pilot, point.cost)
     if budget.limit is not None:
         cost += f" of {amount(advice.pilot, budget.limit).split(' ')[0]} allowed"
@@ -190,7 +189,7 @@ def _headline(advice: Advice) -> Iterator[str]:
         yield f"All settings do the same: {advice.equal}. No server is needed."
         return
     unclear = {"unclear": "Best guess, not certain: ", "clear": "Recommendation: "}
-    yield f"{unclear.get(advice.verdict, 'Only choice: ')}{words} ({setting}): {cost}."
+    yield f"{unclear.get(advice.verdict, 'Only choice: ')}{words} ({point.entry.label}): {cost}."
 
 
 def _level(advice: Advice) -> Iterator[str]:
