@@ -14,7 +14,7 @@ from skerry.advice.pilot import FEW_LANES, AdviceProgress
 from skerry.advice.prediction import regime
 from skerry.advice.question import Goal
 from skerry.advice.scores import Gap
-from skerry.advice.sensitivity import amount, size_text
+from skerry.advice.sensitivity import amount, brief, size_text
 from skerry.advice.settings import Entry
 from skerry.report.notebook import html_table
 from skerry.report.text import Sheet, duration, number, plural, plus_minus, safe_console, say
@@ -270,7 +270,7 @@ def _gain(advice: Advice, gap: Gap) -> str:
 def _interval(gap: Gap) -> str:
     if math.isnan(gap.low):
         return ""
-    return f"{'' if gap.is_clear else ', within chance'} ({gap.low:.2g} to {gap.high:.2g})"
+    return f"{'' if gap.is_clear else ', within chance'} ({brief(gap.low)} to {brief(gap.high)})"
 
 
 def _percent(chance: float) -> str:
@@ -303,9 +303,8 @@ def curve_sheet(advice: Advice) -> Sheet:
                 behind,
             )
         )
-    score = "loss" if losses else "score %"
     behind = f"{'%' if losses else 'points'} behind\nthe best (95 %)"
-    unit = advice.question.cost_unit
+    unit, score = advice.question.cost_unit, "loss" if losses else "score %"
     header = ("", "", "sampled by", "K", "H", "step-\nsize", unit, score, behind)
     return Sheet("Score against cost", header, tuple(rows), "lll" + "r" * 6)
 

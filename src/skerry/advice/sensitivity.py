@@ -91,11 +91,10 @@ def _difference(pilot: Pilot, model: ScoreModel, now: Entry, then: Entry) -> tup
     most = CLIP * model.tolerance  # the surface tells no more about scores this far below the top
     if worse and size > most:
         return f"more than {size_text(pilot, most)} worse", False
-    word = "worse" if worse else "better"
-    span = sorted((abs(low), abs(high))) if low * high > 0 else None
-    chance = "within chance" if span is None else f"{span[0]:.2g} to {span[1]:.2g}"
+    ends = " to ".join(map(brief, sorted((abs(low), abs(high)))))
+    chance = ends if low * high > 0 else "within chance"
     clearly = float((gain_d > model.tolerance).mean()) >= SURE
-    return f"{size_text(pilot, size)} {word} ({chance})", clearly
+    return f"{size_text(pilot, size)} {'worse' if worse else 'better'} ({chance})", clearly
 
 
 def _budgets(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]:
@@ -196,12 +195,14 @@ def _same(one: Entry, other: Entry) -> bool:
     return one.candidate == other.candidate
 
 
+def brief(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.2g}"
+
+
 def size_text(pilot: Pilot, size: float) -> str:
     """A difference of scores with its unit: `0.3 points`, `1 point`, `2 %`."""
-    number = f"{size:.2g}"
-    if pilot.scores.are_losses:
-        return f"{number} %"
-    return f"{number} point" if number == "1" else f"{number} points"
+    unit = "%" if pilot.scores.are_losses else "point" if brief(size) == "1" else "points"
+    return f"{brief(size)} {unit}"
 
 
 def cost_text(pilot: Pilot, entry: Entry, budget: Budget | None = None) -> str:
