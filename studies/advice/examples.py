@@ -1,6 +1,6 @@
 """Write the example outputs of docs/advise.md and docs/four-sites.md, each from the real command.
 
-    python studies/advice/examples.py [states] [energy] [islands]
+    python studies/advice/examples.py [states] [power] [islands]
 
 The files of docs/four-sites.md (script and experiments) are taken from the page itself. Every
 command has its two minutes, so leave the machine alone meanwhile. The output replaces what lies
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 SITES, ADVICE = ROOT / "docs" / "four-sites.md", ROOT / "docs" / "advise.md"
 COMMANDS = {
     "states": (SITES, "skerry advise sites.toml --budget-uploads 200 --minutes 2 --out advice"),
-    "energy": (SITES, "skerry advise energy.toml --budget-uploads 200 --minutes 2 --out energies"),
+    "power": (SITES, "skerry advise power.toml --budget-uploads 200 --minutes 2 --out advice-power"),
     "islands": (ADVICE, "skerry advise experiments/three_islands.toml --minutes 2"),
 }  # fmt: skip
 WIDTH = 116
