@@ -3,10 +3,11 @@
     python studies/advice/examples.py [states] [power] [islands]
 
 The files of docs/four-sites.md (script and experiments) are taken from the page itself. Every
-command has its two minutes, so leave the machine alone meanwhile. The output replaces what lies
-between `<!-- begin NAME -->` and `<!-- end NAME -->`, with the seconds that the command took.
+command has its two minutes, on one thread (OMP_NUM_THREADS=1): leave that core alone meanwhile. The
+output replaces what lies between `<!-- begin NAME -->` and `<!-- end NAME -->`.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -19,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 SITES, ADVICE = ROOT / "docs" / "four-sites.md", ROOT / "docs" / "advise.md"
 COMMANDS = {
     "states": (SITES, "skerry advise sites.toml --budget-uploads 200 --minutes 2 --out advice"),
-    "power": (SITES, "skerry advise power.toml --budget-uploads 200 --minutes 2 --out advice-power"),
+    "power": (SITES, "skerry advise power.toml --budget-uploads 200 --minutes 2 --out power-out"),
     "islands": (ADVICE, "skerry advise experiments/three_islands.toml --minutes 2"),
 }  # fmt: skip
 WIDTH = 116
@@ -39,7 +40,8 @@ def output_of(command: str, folder: Path) -> str:
     """What a command prints, wrapped, after a line with the command and its seconds."""
     began = time.monotonic()
     words = [sys.executable, "-m", *command.split()]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    one = os.environ | {"OMP_NUM_THREADS": "1"}  # small models gain little from more
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True, env=one)
     seconds = time.monotonic() - began
     lines = []
     for line in done.stdout.splitlines():

@@ -226,7 +226,7 @@ def _server(advice: Advice) -> Iterator[str]:
     if advice.equal:
         return
     if gap is None:
-        yield "No setting of the server is better than no server."
+        yield "No setting of the server that may be recommended is better than no server."
     elif advice.answer.recommended == "none":
         yield f"The server gains nothing that counts: no server is {_loss(advice, gap)}."
     else:
@@ -242,7 +242,7 @@ def _limits(advice: Advice) -> Iterator[str]:
     """Ends of ranges, what was not tried, and how few runs there were."""
     yield from (f"End of a range: {text}." for text in ends(advice))
     yield from (f"Not tried: {text}." for text in advice.pilot.skipped)
-    if advice.pilot.scores.runs < FEW_LANES and not advice.equal:
+    if advice.pilot.scores.runs < FEW_LANES and advice.verdict in ("clear", "unclear"):
         yield (
             f"There was time for {plural(advice.pilot.scores.runs, 'run')} only; from about "
             f"{FEW_LANES} on answers are reliable. Give more minutes."
