@@ -1,7 +1,7 @@
 """The answer: the curve of score against cost, and the points on it that are named."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from skerry.advice.pilot import FEW_LANES, Pilot
@@ -58,7 +58,7 @@ class CurveAnswer:
         found: list[CurvePoint] = []
         top = -math.inf
         for point in self.points:
-            height = -point.behind.mean if point.behind is not None else 0.0
+            height = 0.0 if point.behind is None else -point.behind.mean
             if height > top or point.roles:
                 found.append(point)
             top = max(top, height)
@@ -78,17 +78,14 @@ def answer_of(pilot: Pilot) -> CurveAnswer:
     assert cheapest is not None
     assert none is not None
     recommended: Role = "none" if cheapest == none else "best" if cheapest == best else "cheapest"
-    chosen = {"best": best, "cheapest": cheapest, "none": none}[recommended]
 
     def point(entry: Entry) -> CurvePoint:
-        named = {"recommended": chosen, "best": best, "cheapest": cheapest, "none": none}
+        named = {"recommended": cheapest, "best": best, "cheapest": cheapest, "none": none}
         return CurvePoint(
             entry,
             pilot.budget.cost(entry.candidate),
             pilot.scores.score(entry, pilot.question.goal, pilot.fresh),
-            None
-            if entry == best
-            else pilot.scores.gap(pilot.question.goal, best, entry, pilot.fresh),
+            None if entry == best else _behind(pilot, best, entry),
             tuple(role for role, holder in named.items() if holder == entry),
         )
 
@@ -103,6 +100,16 @@ def answer_of(pilot: Pilot) -> CurveAnswer:
     alone = not any(candidate.has_server for candidate in allowed)
     verdict: Verdict = "alone" if alone else "clear" if clear else "unclear"
     return CurveAnswer(*named, recommended, points, statements, verdict, pilot.model())
+
+
+def _behind(pilot: Pilot, best: Entry, entry: Entry) -> Gap:
+    """The gap on fresh seeds; of losses, by how many percent of the best one they are higher."""
+    gap = pilot.scores.gap(pilot.question.goal, best, entry, pilot.fresh)
+    if not pilot.scores.are_losses:
+        return gap
+    ends = (min(one, 5e3) / 100 for one in (gap.mean, gap.low, gap.high))
+    mean, low, high = (100 * math.expm1(one) for one in ends)
+    return replace(gap, mean=mean, low=low, high=high)
 
 
 def _statements(

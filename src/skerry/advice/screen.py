@@ -14,7 +14,7 @@ from skerry.advice.pilot import FEW_LANES, AdviceProgress
 from skerry.advice.prediction import regime
 from skerry.advice.question import Goal
 from skerry.advice.scores import Gap
-from skerry.advice.sensitivity import amount
+from skerry.advice.sensitivity import amount, brief, size_text
 from skerry.advice.settings import Entry
 from skerry.report.notebook import html_table
 from skerry.report.text import Sheet, duration, number, plural, plus_minus, safe_console, say
@@ -170,7 +170,10 @@ def in_words(entry: Entry, islands: int) -> str:
         "s2s": "send the average back to them",
         "s2a": "send the average to all devices",
     }
-    sends = receivers.get(c.primitive, f"move all devices by {c.beta or 0:g} towards the average")
+    sends = receivers.get(
+        c.primitive,
+        f"send the average to all devices; those not asked go {c.beta or 0:g} of the way to it",
+    )
     if c.preset:
         sends = f"use {c.preset}"
     often = "every round" if c.period == 1 else f"every {c.period} rounds"
@@ -180,7 +183,6 @@ def in_words(entry: Entry, islands: int) -> str:
 def _headline(advice: Advice) -> Iterator[str]:
     point, budget = advice.answer.recommendation, advice.pilot.budget
     words = in_words(point.entry, len(advice.sizes))
-    setting = point.entry.label
     cost = amount(advice.pilot, point.cost)
     if budget.limit is not None:
         cost += f" of {amount(advice.pilot, budget.limit).split(' ')[0]} allowed"
@@ -188,7 +190,7 @@ def _headline(advice: Advice) -> Iterator[str]:
         yield f"All settings do the same: {advice.equal}. No server is needed."
         return
     unclear = {"unclear": "Best guess, not certain: ", "clear": "Recommendation: "}
-    yield f"{unclear.get(advice.verdict, 'Only choice: ')}{words} ({setting}): {cost}."
+    yield f"{unclear.get(advice.verdict, 'Only choice: ')}{words} ({point.entry.label}): {cost}."
 
 
 def _level(advice: Advice) -> Iterator[str]:
@@ -200,7 +202,7 @@ def _level(advice: Advice) -> Iterator[str]:
     gap = answer.recommendation.behind
     if gap is not None:
         share = ""
-        if best.cost and answer.recommendation.cost < best.cost:
+        if 0 < answer.recommendation.cost < best.cost:
             share = f", for {100 * answer.recommendation.cost / best.cost:.0f} % of its cost"
         yield (
             f"The best setting found is {best.entry.label}, {amount(pilot, best.cost)}: "
@@ -225,7 +227,7 @@ def _server(advice: Advice) -> Iterator[str]:
     if advice.equal:
         return
     if gap is None:
-        yield "No setting of the server is better than no server."
+        yield "No setting of the server that may be recommended is better than no server."
     elif advice.answer.recommended == "none":
         yield f"The server gains nothing that counts: no server is {_loss(advice, gap)}."
     else:
@@ -241,7 +243,7 @@ def _limits(advice: Advice) -> Iterator[str]:
     """Ends of ranges, what was not tried, and how few runs there were."""
     yield from (f"End of a range: {text}." for text in ends(advice))
     yield from (f"Not tried: {text}." for text in advice.pilot.skipped)
-    if advice.pilot.scores.runs < FEW_LANES and not advice.equal:
+    if advice.pilot.scores.runs < FEW_LANES and advice.verdict in ("clear", "unclear"):
         runs, more = plural(advice.pilot.scores.runs, "run"), "minutes"
         if advice.seconds < 0.5 * 60 * advice.question.minutes:
             more = "seeds, or more values to try"  # time was not the limit
@@ -259,22 +261,20 @@ def score_of(advice: Advice, point: CurvePoint) -> str:
 
 def _loss(advice: Advice, gap: Gap) -> str:
     """How far behind the best: `1.2 points behind it (0.9 to 1.5)`."""
-    unit = " %" if advice.pilot.scores.are_losses else " points"
-    size = f"{abs(gap.mean):.2g}{unit}"
-    if math.isnan(gap.low):
-        return f"{size} behind the best"
-    if not gap.is_clear:
-        return f"{size} {'behind' if gap.mean >= 0 else 'ahead of'} the best, within chance " \
-               f"({gap.low:.2g} to {gap.high:.2g})"  # fmt: skip
-    return f"{size} behind the best ({gap.low:.2g} to {gap.high:.2g})"
+    word = "behind" if gap.mean >= 0 else "ahead of"
+    return f"{size_text(advice.pilot, abs(gap.mean))} {word} the best{_interval(gap)}"
 
 
 def _gain(advice: Advice, gap: Gap) -> str:
     """How far ahead the best is: `0.05 points better, within chance (-0.1 to 0.2)`."""
-    unit = " %" if advice.pilot.scores.are_losses else " points"
     word = "better" if gap.mean >= 0 else "worse on fresh seeds"
-    chance = "" if gap.is_clear else ", within chance"
-    return f"{abs(gap.mean):.2g}{unit} {word}{chance} ({gap.low:.2g} to {gap.high:.2g})"
+    return f"{size_text(advice.pilot, abs(gap.mean))} {word}{_interval(gap)}"
+
+
+def _interval(gap: Gap) -> str:
+    if math.isnan(gap.low):
+        return ""
+    return f"{'' if gap.is_clear else ', within chance'} ({brief(gap.low)} to {brief(gap.high)})"
 
 
 def _percent(chance: float) -> str:
@@ -307,9 +307,9 @@ def curve_sheet(advice: Advice) -> Sheet:
                 behind,
             )
         )
-    unit = "MB" if advice.question.bytes is not None else advice.question.cost_unit
-    score = "loss" if losses else "score %"
-    header = ("", "", "sampled by", "K", "H", "step-\nsize", unit, score, "behind the best\n(95 %)")
+    behind = f"{'%' if losses else 'points'} behind\nthe best (95 %)"
+    unit, score = advice.question.cost_unit, "loss" if losses else "score %"
+    header = ("", "", "sampled by", "K", "H", "step-\nsize", unit, score, behind)
     return Sheet("Score against cost", header, tuple(rows), "lll" + "r" * 6)
 
 

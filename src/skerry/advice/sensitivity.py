@@ -1,7 +1,7 @@
 """Changes that would change the advice, estimated from the pilot's runs or from the theory."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,8 +11,8 @@ from skerry.advice.answer import CurveAnswer
 from skerry.advice.pilot import Pilot
 from skerry.advice.prediction import Prediction
 from skerry.advice.question import Goal
-from skerry.advice.search import SURE, ScoreModel
-from skerry.advice.settings import Axis, Budget, Entry, nearby
+from skerry.advice.search import CLIP, SURE, ScoreModel
+from skerry.advice.settings import Axis, Budget, Candidate, Entry, nearby
 
 DEARER = 10
 MORE_DIFFERENT = 4.0
@@ -54,12 +54,12 @@ def _neighbours(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effe
         now, wanted = getattr(candidate, axis), K if axis == "sampled" else H
         values = [int(one) for one in pilot.space.values[axis] if (one - now) * (wanted - now) > 0]
         value = min(values, key=lambda one: abs(math.log(one / wanted)), default=None)
-        sampled, period = (value or now, H) if axis == "sampled" else (K, value or now)
-        moved = replace(candidate, sampled=sampled, period=period)
+        at = {"sampled": candidate.sampled, "period": candidate.period, axis: value or now}
+        moved = replace(candidate, sampled=at["sampled"], period=at["period"])
         there = [
             entry
             for entry in model.entries
-            if replace(entry.candidate, selection=candidate.selection) == moved
+            if _same_but_rule(entry.candidate, moved, budget.devices)
         ]
         if value is None or not there:
             end = "largest" if wanted > now else "smallest"
@@ -73,17 +73,28 @@ def _neighbours(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effe
         yield Effect(f"if {words.rpartition(' ')[0]} {value}", answer, changes, "pilot")
 
 
+def _same_but_rule(one: Candidate, other: Candidate, n: int) -> bool:
+    """Whether two candidates differ at most in the rule."""
+    every = one.sampled == n and not one.preset  # then all primitives do the same
+    kind = other if every else one
+    same = replace(one, selection=other.selection, primitive=kind.primitive, beta=kind.beta)
+    return same == other
+
+
 def _difference(pilot: Pilot, model: ScoreModel, now: Entry, then: Entry) -> tuple[str, bool]:
     """How much better another setting is, and whether by clearly more than the tolerance."""
     gain_d = model.draws[:, model.index[then]] - model.draws[:, model.index[now]]
+    if pilot.scores.are_losses:
+        gain_d = -100 * np.expm1(np.minimum(-gain_d, 5e3) / 100)  # percent of the loss now
     low, high = np.quantile(gain_d, [0.025, 0.975])
-    unit = "%" if pilot.scores.are_losses else "points"
     size, worse = abs(float(gain_d.mean())), gain_d.mean() < 0
-    word = "worse" if worse else "better"
-    span = sorted((abs(low), abs(high))) if low * high > 0 else None
-    chance = "within chance" if span is None else f"{span[0]:.2g} to {span[1]:.2g}"
+    most = CLIP * model.tolerance  # the surface tells no more about scores this far below the top
+    if worse and size > most:
+        return f"more than {size_text(pilot, most)} worse", False
+    ends = " to ".join(map(brief, sorted((abs(low), abs(high)))))
+    chance = ends if low * high > 0 else "within chance"
     clearly = float((gain_d > model.tolerance).mean()) >= SURE
-    return f"{size:.2g} {unit} {word} ({chance})", clearly
+    return f"{size_text(pilot, size)} {'worse' if worse else 'better'} ({chance})", clearly
 
 
 def _budgets(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]:
@@ -92,12 +103,12 @@ def _budgets(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]
     if budget.limit is None:
         half = replace(budget, limit=budget.cost(chosen.candidate) / 2)
         if chosen.candidate.has_server:
-            condition = f"if only half as many were allowed ({amount(pilot, half.limit or 0.0)})"
+            condition = f"if only half of its cost were allowed ({amount(pilot, half.limit or 0)})"
             yield _under(pilot, model, chosen, half, condition)
         return
     for words, factor in (("halved", 0.5), ("doubled", 2.0)):
         other = replace(budget, limit=factor * budget.limit)
-        condition = f"if the budget were {words} ({amount(pilot, other.limit or 0.0)})"
+        condition = f"if the budget were {words} ({amount(pilot, other.limit or 0)})"
         yield _under(pilot, model, chosen, other, condition)
 
 
@@ -119,8 +130,10 @@ def recommend(model: ScoreModel, budget: Budget, may_be_none: bool = True) -> En
     """The cheapest tried setting that is level with the best, under a budget."""
     allowed = [
         entry
-        for entry in _tried(model)
-        if budget.allows(entry.candidate) and (may_be_none or entry.candidate.has_server)
+        for entry in model.entries
+        if model.tried(entry)
+        and budget.allows(entry.candidate)
+        and (may_be_none or entry.candidate.has_server)
     ]
     if not allowed:
         return None
@@ -177,18 +190,27 @@ def _predicted(condition: str, now: str | None, then: str | None) -> Effect:
     return Effect(condition, answer, then != now, "theory")
 
 
-def _tried(model: ScoreModel) -> Sequence[Entry]:
-    return [entry for entry in model.entries if model.tried(entry)]
-
-
 def _same(one: Entry, other: Entry) -> bool:
     """Whether two entries have the same server, whatever their stepsizes."""
     return one.candidate == other.candidate
 
 
+def brief(value: float) -> str:
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.2g}"
+
+
+def size_text(pilot: Pilot, size: float) -> str:
+    """A difference of scores with its unit: `0.3 points`, `1 point`, `2 %`."""
+    unit = "%" if pilot.scores.are_losses else "point" if brief(size) == "1" else "points"
+    return f"{brief(size)} {unit}"
+
+
 def cost_text(pilot: Pilot, entry: Entry, budget: Budget | None = None) -> str:
     """What a whole run costs: `96 uploads`."""
-    return amount(pilot, (budget or pilot.budget).cost(entry.candidate))
+    priced = budget or pilot.budget
+    if priced.prices != pilot.budget.prices and pilot.question.bytes is None:
+        return f"{priced.cost(entry.candidate):,.0f} units of cost"
+    return amount(pilot, priced.cost(entry.candidate))
 
 
 def amount(pilot: Pilot, cost: float) -> str:
