@@ -35,7 +35,7 @@ def test_the_answer_is_printed() -> None:
         "12 devices on 2 rings of 6", "Asked: accuracy of the average model; at most 20 uploads",
         "Varied: primitive none, s2s, s2a", "Fixed: K 5, selection uniform, the stepsize 0.1",
         "allowed.\n",
-        "\nAccuracy of the average model: ", "behind the best \n", "What would change the answer:",
+        "\nAccuracy of the average model: ", "points behind", "What would change the answer:",
         "if the budget were halved (10 uploads)", "Use it: skerry run --set network.devices=12",
     )  # fmt: skip
     places = [done.out.index(words) for words in parts]

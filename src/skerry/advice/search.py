@@ -235,9 +235,12 @@ class Search:
         hit = sorted(tried, key=lambda entry: -hits_e[model.index[entry]])
         hit = [entry for entry in hit if hits_e[model.index[entry]] > 0]
         steps = self._cost_steps(model, tried, best)
-        half = max(0, most - 3) // 2
-        chosen = dict.fromkeys([best, cheapest, none, *hit[:half], *steps[:half], *hit, *steps])
-        return best, cheapest, none, list(chosen)[: max(most, 3)]
+        served = [entry for entry in tried if entry.candidate.has_server]
+        shown = [model.best(served)] if served else []  # also where no server is best
+        half = max(0, most - 4) // 2
+        named = [best, cheapest, none, *shown]
+        chosen = dict.fromkeys([*named, *hit[:half], *steps[:half], *hit, *steps])
+        return best, cheapest, none, list(chosen)[: max(most, 4)]
 
     def _cost_steps(self, model: ScoreModel, tried: Sequence[Entry], best: Entry) -> list[Entry]:
         """The best setting within a half, a quarter ... of the cost of the best one."""
