@@ -46,6 +46,7 @@ docs: $(INSTALLED)
 	$(BIN)/python studies/reproduction/page.py
 	$(BIN)/python studies/past_the_paper/page.py
 	$(BIN)/python studies/selection/page.py
+	$(BIN)/python studies/advice/page.py
 	$(BIN)/python studies/methods/page.py
 	$(BIN)/python benchmarks/render.py
 
