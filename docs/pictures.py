@@ -28,7 +28,8 @@ def main() -> None:
         compared, advised = Path(place) / "compared", Path(place) / "advised"
         fleet = skerry.Experiment.parse({}, SMALL)
         skerry.run(fleet, compare=["s2s", "s2a", "blend:0.5"], seeds=5, out=compared)
-        skerry.advise(fleet, minutes=60, seeds=4, among="s2s,s2a,blend", out=advised)
+        tried = {"sampled": [2, 4, 8], "periods": [5, 10], "stepsizes": [0.1, 0.3]}
+        skerry.advise(fleet, minutes=60, seeds=4, among="none,s2s,s2a", out=advised, **tried)
         take(write_report(compared), "report")
         take(write_report(advised), "report-advised")
 
