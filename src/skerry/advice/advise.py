@@ -10,6 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from skerry.advice import question as questions
 from skerry.advice.answer import CurveAnswer, Verdict, answer_of, tolerance_text
 from skerry.advice.answer import to_json as point_json
@@ -335,7 +337,7 @@ def advise_on(
     materials: Materials | None = None,
     source: tuple[str, ...] = (),
 ) -> Advice:
-    """CurveAnswer a question within the timer, with an executor and a folder for records."""
+    """Answer a question within the timer, with an executor and a folder for records."""
     recording_in = partial(
         Driver,
         here,
@@ -354,9 +356,13 @@ def advise_on(
     budget = budget_of(question, experiment, world)
     space = space_of(question, experiment, budget, world.sizes)
     progress.doing("timing a few rounds")
-    with recording_in(folder) as driver:
-        pilot = plan(question, experiment, space, here, driver, timer, progress)
-        run_pilot(pilot)
+    threads = torch.get_num_threads()
+    try:
+        with recording_in(folder) as driver:
+            pilot = plan(question, experiment, space, here, driver, timer, progress)
+            run_pilot(pilot)
+    finally:
+        torch.set_num_threads(threads)
     if exploded := pilot.scores.exploded(question.goal):
         notes.append(
             f"{len(exploded)} of {pilot.scores.runs} runs exploded and count as worst "

@@ -3,6 +3,9 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import median
+
+import torch
 
 from skerry.advice.question import Question, Timer
 from skerry.advice.scores import WINDOW, PilotScores, measures_in
@@ -15,6 +18,7 @@ from skerry.engine.world import World
 from skerry.errors import SkerryError, argument
 from skerry.measure.ledger import BYTES_PER_PARAMETER
 from skerry.measure.observer import Observer
+from skerry.report.text import plural
 from skerry.runs.driver import Driver, StoppedError
 from skerry.runs.executors.here import Here
 from skerry.runs.progress import Progress
@@ -61,6 +65,7 @@ class Pilot:
     progress: AdviceProgress
     message_bytes: int = 0  # of one model
     pace: float = 0.0  # seconds per lane; a stack counts as STACK lanes more
+    paces: list[float] = field(default_factory=list)
     runs: int = 0  # number of runs computed; others were already recorded
     fresh: list[int] = field(default_factory=list)  # seeds that only confirm
     confirmed: list[Entry] = field(default_factory=list)  # by cost
@@ -103,7 +108,8 @@ class Pilot:
         for (entry, seed), key in keys.items():
             self.scores.add(entry, seed, recorded[key])
         if len(waiting) == len(runs):  # a part that is recorded tells nothing about the pace
-            self.pace = (timer.spent - began) / (len(waiting) + STACK * len(seeds))
+            self.paces.append((timer.spent - began) / (len(waiting) + STACK * len(seeds)))
+            self.pace = median(self.paces[-3:])  # one slow stack is no reason to do less
         return True
 
     def next_seeds(self, count: int) -> list[int]:
@@ -151,7 +157,9 @@ def _search(pilot: Pilot) -> None:
         entries = [*entries[: max(2, int(fits - STACK)) - 1], entries[-1]]
         if (len(entries) + STACK) * count > fits:
             break
-        pilot.progress.doing(f"comparing {len(entries)} settings on {count} more seeds")
+        pilot.progress.doing(
+            f"comparing {plural(len(entries), 'setting')} on {plural(count, 'more seed')}"
+        )
         seeds = pilot.next_seeds(count)
         if not pilot.run(entries, seeds, CONFIRMED * timer.seconds):
             break
@@ -202,7 +210,9 @@ def _confirm(pilot: Pilot) -> None:
         if count < 1:
             break
         count = min(count, max(1, 64 // len(chosen)))
-        pilot.progress.doing(f"confirming {len(chosen)} settings on {count} fresh seeds")
+        pilot.progress.doing(
+            f"confirming {plural(len(chosen), 'setting')} on {plural(count, 'fresh seed')}"
+        )
         seeds = pilot.next_seeds(count)
         must = len(pilot.fresh) < 2  # one fresh seed would be no answer
         if not pilot.run(chosen, seeds, math.inf if must else LATEST * timer.seconds):
@@ -251,7 +261,16 @@ def plan(
         )
     entries = [e for e in space.entries if space.budget.allows(e.candidate)]
     few = entries[:: -(-len(entries) // PROBE_LANES)]
-    times = probe(world, [e.run(base, experiment.seed) for e in few], timer, PROBE * timer.seconds)
+    runs = [entry.run(base, experiment.seed) for entry in few]
+    times = probe(world, runs, timer, PROBE * timer.seconds)
+    if world.device.type == "cpu" and (threads := torch.get_num_threads()) > 1:
+        # Where other programs use the cores, threads of one program wait for each other.
+        torch.set_num_threads(1)
+        alone = probe(world, runs, timer, PROBE * timer.seconds)
+        if alone.seconds(base.rounds, 1) < times.seconds(base.rounds, 1):
+            times = alone
+        else:
+            torch.set_num_threads(threads)
     skipped, seconds = [], CONFIRMED * timer.seconds - timer.spent
     looks = next(
         (some for some in LOOKS if some * times.evaluation <= LOOKING * base.rounds * times.round),
