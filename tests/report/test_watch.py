@@ -192,7 +192,7 @@ def test_a_killed_sweep_is_seen_as_stopped_and_as_done_after_it_went_on(children
     assert snapshot.running > 0
     assert snapshot.to_do > 0
     assert snapshot.seconds_left is None
-    assert "The sweep has stopped" in as_text(snapshot)
+    assert "The sweep has stopped" in verdict(snapshot)
     short = write(tmp_path, "rounds=5")
     assert children.start(short, out).wait() == 0
     after = WatchedFolder(out).look()

@@ -230,6 +230,7 @@ rounds = {rounds}
 devices = 12
 components = 3
 [server]
+primitive = "s2s"
 sampled = 5
 period = 2
 selection = "rank_plugins:slow"

@@ -236,8 +236,11 @@ def _readable_rows(
     last = -1
     try:
         for row in db.execute(f"{select} ORDER BY {count}"):
-            last = max(last, row[0])
-            yield row
+            if isinstance(row[0], int):  # damage may leave anything in its place
+                last = max(last, row[0])
+                yield row
+            else:
+                yield None
         return
     except sqlite3.DatabaseError as error:
         if "no such table" in str(error):  # a store of an older version has not all of them
@@ -246,7 +249,7 @@ def _readable_rows(
     end = last + 1
     with suppress(sqlite3.DatabaseError):
         for row in db.execute(f"{select} ORDER BY {count} DESC"):
-            if row[0] <= last:
+            if not isinstance(row[0], int) or row[0] <= last:
                 break
             end = row[0]
             yield row
