@@ -32,6 +32,7 @@ SEARCH_SEEDS = 4  # largest number of seeds of the search, relative to that of f
 FIRST_SETTINGS, FEWEST = 24, 6  # settings of the first stack, and with the least time
 FEWEST_FRESH = 3  # fresh seeds of the settings that are named
 CONFIRMED_SETTINGS = 9
+SHOWN = 0.95  # probability of being level, on fresh seeds alone
 EARLY_SEEDS, EARLY_LEVEL = 8, 0.002  # confirming ends early if it is as sure as this
 STACK = 6.0  # a stack costs as much as this number of further lanes
 FEW_LANES = 250  # with fewer lanes an answer is uncertain, and says so
@@ -225,7 +226,12 @@ def _confirm(pilot: Pilot) -> None:
     if not pilot.search.may_be_none:
         allowed = [e for e in allowed if e.candidate.has_server] or allowed
     pilot.best = model.best(allowed)
-    pilot.cheapest = model.cheapest_level(pilot.best, SURE, allowed)
+    level = [model.cheapest_level(pilot.best, SURE, allowed)]
+    # A setting that fresh seeds alone show to be level is not called too bad by the surface.
+    goal, best = pilot.question.goal, pilot.best
+    gaps = {e: pilot.scores.gap(goal, best, e, pilot.fresh) for e in allowed if e != best}
+    level += [e for e, gap in gaps.items() if gap.count >= EARLY_SEEDS and gap.within >= SHOWN]
+    pilot.cheapest = min(level, key=lambda entry: pilot.budget.cost(entry.candidate))
 
 
 def _is_settled(pilot: Pilot) -> bool:
