@@ -95,7 +95,7 @@ FEWER = ["server.sampled_schedule=cosine", "server.sampled_end=2"]
 )
 def test_extreme_fleets_get_an_answer(small, settings: list[str], note: str) -> None:
     """Extreme fleets are answered like others, with a note on what is special."""
-    advice = ask(small(*settings), sampled=None)
+    advice = ask(small(*settings), sampled=None, periods=None)
     assert advice.verdict in ("clear", "unclear")
     assert not note or any(note in line for line in advice.notes)
     json.dumps(advice.to_json(), allow_nan=False)
@@ -111,6 +111,7 @@ def test_extreme_fleets_get_an_answer(small, settings: list[str], note: str) -> 
         ([], {"budget_uploads": 9, "budget": 9}, "Give one of them"),
         (["server.sampled_schedule=double"], {"budget": 99}, "a constant K and H"),
         ([], {"sampled": [9]}, "K must be at most the number of devices"),
+        ([], {"periods": [3, 20]}, "H must be below the number of rounds"),
         (["network.devices=900"], {}, "too few"),
     ],
 )
@@ -125,6 +126,7 @@ def test_what_cannot_be_answered_is_one_line(settings: list[str], asked: dict, s
 def test_a_budget_that_pays_for_no_server_round_has_an_answer(small) -> None:
     """None: no server, at no cost, and nothing else was compared."""
     advice = ask(small(), budget=3)
+    assert ask(small(), budget=3, among="s2s,s2a").recommendation == advice.recommendation
     assert advice.recommendation["primitive"] == "none"
     assert advice.verdict == "alone"
     assert "use no server" in advice.lines()[0]

@@ -119,7 +119,7 @@ def _statements(
     none: CurvePoint,
     points: tuple[CurvePoint, ...],
 ) -> tuple[AdviceClaim, ...]:
-    """What the answer claims, each with its probability or its corrected p-value."""
+    """Claims of the answer, each with its probability or its corrected p-value."""
     level, found = tolerance_text(pilot), []
     if cheapest.entry != best.entry and cheapest.behind is not None:
         text = f"the recommended setting is within {level} of the best one found"

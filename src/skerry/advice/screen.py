@@ -107,7 +107,7 @@ def question_lines(advice: Advice) -> list[str]:
 
 
 def fixed_fields(advice: Advice) -> dict[str, str]:
-    """What was the same in all runs, by name."""
+    """Fields that were the same in all runs, with their values."""
     experiment, varied = advice.experiment, advice.pilot.space.describe()
     found = {
         AXIS_NAMES.get(name, name): _value(values[0])
@@ -160,7 +160,7 @@ def summary_lines(advice: Advice) -> list[str]:
 
 
 def in_words(entry: Entry, islands: int) -> str:
-    """What the server does: `every 10 rounds, ask 2 devices of every island ...`."""
+    """Describe what the server does: `every 10 rounds, ask 2 devices of every island ...`."""
     c = entry.candidate
     if not c.has_server:
         return "use no server: devices only average with their neighbours"
@@ -222,7 +222,7 @@ def _level(advice: Advice) -> Iterator[str]:
 
 
 def _server(advice: Advice) -> Iterator[str]:
-    """What is lost without a server."""
+    """Sentence on how much score is lost without a server."""
     gap, none = advice.gain, advice.answer.none
     if advice.equal:
         return

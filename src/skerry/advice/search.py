@@ -256,16 +256,11 @@ class Search:
             limit = model.cost_e[model.index[found[-1]]] / 2
 
     def _allowed(self, entries: Sequence[Entry]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-        budget = self.space.budget
-        return np.array(
-            [
-                e
-                for e, entry in enumerate(entries)
-                if budget.allows(entry.candidate)
-                and (self.may_be_none or entry.candidate.has_server)
-            ],
-            dtype=np.int64,
-        )
+        """Indices of the affordable settings that may be recommended; where the budget pays for no
+        server round, those without a server, whatever was asked for."""
+        affordable = [e for e, one in enumerate(entries) if self.space.budget.allows(one.candidate)]
+        served = [e for e in affordable if entries[e].candidate.has_server]
+        return np.array(affordable if self.may_be_none or not served else served, dtype=np.int64)
 
     def _extend(self, model: ScoreModel, hits_e: Array) -> None:
         """Extend ranges at whose ends many of the promising settings lie."""

@@ -206,7 +206,7 @@ def size_text(pilot: Pilot, size: float) -> str:
 
 
 def cost_text(pilot: Pilot, entry: Entry, budget: Budget | None = None) -> str:
-    """What a whole run costs: `96 uploads`."""
+    """Cost of a whole run with its unit: `96 uploads`."""
     priced = budget or pilot.budget
     if priced.prices != pilot.budget.prices and pilot.question.bytes is None:
         return f"{priced.cost(entry.candidate):,.0f} units of cost"

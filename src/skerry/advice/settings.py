@@ -326,6 +326,11 @@ def space_of(
         raise SkerryError(
             f"K must be at most the number of devices (got {too_many[0]:g} of {n}). Lower it."
         )
+    if too_rare := [H for H in question.periods or () if experiment.rounds <= H]:
+        raise SkerryError(
+            f"H must be below the number of rounds (got {too_rare[0]} of {experiment.rounds}). "
+            "Lower it, or raise rounds."
+        )
     space = Space(
         tuple(one for one in question.among.primitives if one[0] != labels.NO_SERVER),
         question.among.presets,
