@@ -36,6 +36,8 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
     "data.inter_alpha": (["data.inter=dirichlet"], "7", ["data.intra=dirichlet"]),
     "data.shards": (["data.intra=shards"], "3", ["data.intra=dirichlet"]),
     "data.min_samples": ([], "2", ["data.split=given"]),
+    "data.sample_share": ([], "0.5", None),
+    "data.own_tests": ([], "dealt", None),
     "data.scaling": ([], "unit", None),
     "task.name": ([], "regression", None),
     "task.loss": ([], "mse", None),

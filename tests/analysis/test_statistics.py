@@ -10,6 +10,8 @@ from scipy import stats
 
 from skerry.analysis.compare import compare, variance_saved
 from skerry.analysis.statistics import (
+    best_place,
+    best_place_elsewhere,
     estimate,
     estimates,
     holm,
@@ -179,3 +181,24 @@ def test_many_cells_are_estimated_as_one_by_one():
     together, alone = estimates(rows), [estimate(row) for row in rows]
     assert [str(one) for one in together] == [str(one) for one in alone]
     assert [one.count for one in together] == [3, 1, 0, 2]
+
+
+@given(st.integers(1, 4), st.integers(2, 5), st.randoms(use_true_random=False))
+def test_tuning_elsewhere_never_looks_at_the_scored_seed(values, seeds, random):
+    """Whatever a seed scores, the value chosen for it is the best on the other seeds."""
+    score_vs = np.array([[random.gauss(0, 1) for _ in range(seeds)] for _ in range(values)])
+    chosen_s = best_place_elsewhere(score_vs)
+    for s in range(seeds):
+        changed = score_vs.copy()
+        changed[:, s] = [random.gauss(0, 9) for _ in range(values)]
+        assert best_place_elsewhere(changed)[s] == chosen_s[s]
+        assert chosen_s[s] == best_place(np.delete(score_vs, s, axis=1))
+
+
+def test_tuning_elsewhere_with_diverged_missing_and_single_seeds():
+    """Diverged runs lose, missing seeds do not count, and a single seed is tuned on itself."""
+    score_gvs = np.array([[[1.0, 1.0, 1.0], [2.0, nan, 2.0]], [[1.0, nan, nan], [2.0, nan, nan]]])
+    ran_gvs = np.isfinite(score_gvs)
+    ran_gvs[0, 1, 1] = True
+    # Seed 1 diverged at the second value: only where it is itself scored, that does not count.
+    assert best_place_elsewhere(score_gvs, ran_gvs).tolist() == [[0, 1, 0], [1, 1, 1]]

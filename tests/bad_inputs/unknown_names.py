@@ -42,14 +42,16 @@ ROWS = [
         "unknown field of a section with options",
         '[data]\ninterr = "iid"',
         "unknown field 'data.interr'; did you mean 'inter'? [data] takes: dataset, path, "
-        "split, inter, intra, alpha, inter_alpha, shards, min_samples, scaling; dataset 'digits' "
+        "split, inter, intra, alpha, inter_alpha, shards, min_samples, sample_share, "
+        "own_tests, scaling; dataset 'digits' "
         "adds none.",
     ),
     toml(
         "unknown option",
         '[data]\ndataset = "synthetic"\nsampels = 3',
         "unknown field 'data.sampels'; did you mean 'samples'? [data] takes: dataset, path, "
-        "split, inter, intra, alpha, inter_alpha, shards, min_samples, scaling; dataset "
+        "split, inter, intra, alpha, inter_alpha, shards, min_samples, sample_share, "
+        "own_tests, scaling; dataset "
         "'synthetic' "
         "adds: samples, test_samples, features, classes, difficulty, data_seed.",
     ),

@@ -293,3 +293,52 @@ def test_a_user_s_wrong_scheme_is_refused(wrong, told, own_module):
     own_module.wrong = wrong
     with pytest.raises(DataError, match=rf"islanders_own_partition:wrong.*{told}"):
         split(balanced(12), 10, (2, 2), Data(inter="islanders_own_partition:wrong"), 0)
+
+
+# A share of the samples, and test samples that are dealt too
+
+
+@pytest.mark.parametrize(("inter", "intra"), PAIRS)
+@pytest.mark.parametrize("share", [1.0, 0.4])
+def test_dealt_tests_follow_the_rule_of_the_training_samples(inter, intra, share):
+    """Every drawn sample is on one device, a share of all is drawn, every device can train, and an
+    island's own test samples have the classes of its training samples."""
+    train, tests = balanced(3000), balanced(1000)
+    data = Data(inter=inter, intra=intra, sample_share=share, own_tests="dealt")
+    found = split(train, 10, (10, 10), data, 3, test_labels=tests)
+    own = found.own_tests
+    assert len(set(found.order)) == len(found.order)
+    assert len(set(own.order)) == len(own.order)
+    assert len(found.order) + len(own.order) == 4000 * share
+    assert found.sizes.min() >= 1
+    assert found.label_counts.sum() == len(found.order)
+    if inter == "non_iid":
+        for island in (slice(0, 10), slice(10, 20)):
+            held = set(train[found.of_devices(island)])
+            assert len(held) == 5
+            assert set(tests[own.of_devices(island)]) == held
+    again = split(train, 10, (10, 10), data, 3, test_labels=tests)
+    assert same(found, again)
+    assert np.array_equal(own.order, again.own_tests.order)
+
+
+def test_own_tests_have_the_label_mix_of_their_device():
+    """Dealt by one Dirichlet draw, a device's test labels have the mix of its training labels."""
+    train, tests = balanced(60_000), balanced(30_000)
+    data = Data(inter="iid", intra="dirichlet", own_tests="dealt")
+    found = split(train, 10, (5, 5), data, 0, test_labels=tests)
+    for device, size in enumerate(found.sizes):
+        test_mix = np.bincount(tests[found.own_tests.indices(device)], minlength=10)
+        difference = found.label_counts[device] / size - test_mix / test_mix.sum()
+        assert np.abs(difference).max() < 0.05
+
+
+def test_a_share_of_the_samples_leaves_the_rest_unused():
+    """Without dealt tests, the share is of training samples, and is the same for both goals."""
+    labels = balanced(1000)
+    data = Data(inter="iid", sample_share=0.2)
+    found = split(labels, 10, (4, 4), data, 1)
+    assert len(found.order) == 200
+    assert found.own_tests is None
+    with pytest.raises(DataError, match="island 0 has 20 training samples for 30 devices"):
+        split(labels, 10, (30, 30), Data(inter="iid", sample_share=0.04), 1)

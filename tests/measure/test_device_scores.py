@@ -60,11 +60,11 @@ def test_own_scores_are_those_on_own_samples():
 def test_who_is_left_behind():
     own_nl = torch.arange(20.0).repeat_interleave(2).view(20, 2)
     island_n = torch.tensor([0] * 5 + [1] * 15)
-    scores = ScoresByDevice("accuracy", own_nl, own_nl, own_nl).fairness(island_n)
+    scores = ScoresByDevice("accuracy", *[own_nl] * 4).fairness(island_n)
     assert scores["own_accuracy_worst_tenth"].tolist() == [0.5, 0.5]
     assert scores["own_accuracy_best_tenth"].tolist() == [18.5, 18.5]
     assert scores["own_accuracy_island_gap"].tolist() == [10.0, 10.0]
-    losses = ScoresByDevice("loss", own_nl, own_nl, own_nl).fairness(island_n)
+    losses = ScoresByDevice("loss", *[own_nl] * 4).fairness(island_n)
     assert losses["own_loss_worst_tenth"].tolist() == [18.5, 18.5]
 
 

@@ -1,5 +1,6 @@
 """Devices are scored on their own samples many at a time, and come to what each would alone."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -178,3 +179,36 @@ def test_the_papers_loop_comes_to_the_same_scores(settings):
         table = observer.device_tables[key]
         assert table[f"own_{judged_by}"] == pytest.approx(own_nl[:, 0].tolist(), rel=1e-6)
         assert table["own_tests"] == [OWN[int(name[1:])] for name in table["device"]]
+
+
+def test_dealt_own_tests_are_scored_beside_the_label_mix():
+    """With dealt tests own_accuracy is the plain mean over devices of their accuracy on their own
+    test samples; label_mix_accuracy is what own_accuracy is without them."""
+    base = Experiment.parse({}, ["data.own_tests=dealt", "network.devices=10", "server.sampled=2"])
+    world = build_world(base, dtype=torch.float64)
+    X_nld = models_of(world, lanes=2)
+    scorer = DeviceScorer(world)
+    found = scorer.measure(scorer.score(X_nld))
+    own, right = world.partition.own_tests, torch.zeros(2, dtype=world.dtype)
+    assert own.sizes.min() > 0
+    for device in range(world.n):
+        rows = torch.from_numpy(own.indices(device))
+        outputs = world.learner.scores(X_nld[device], world.x_test[rows])
+        right += (outputs.argmax(dim=-1) == world.y_test[rows]).double().mean(dim=-1)
+    torch.testing.assert_close(found["own_accuracy"], 100 * right / world.n)
+    without = replace(world, partition=replace(world.partition, own_tests=None))
+    mixed = DeviceScorer(without).measure(DeviceScorer(without).score(X_nld))
+    torch.testing.assert_close(found["label_mix_accuracy"], mixed["own_accuracy"])
+    assert (found["own_accuracy"] - mixed["own_accuracy"]).abs().max() > 0.1
+
+
+def test_given_data_refuse_fields_of_dealt_ones():
+    """Data that say what a device holds have no share and no dealt tests: one line each."""
+    with pytest.raises(skerry.SkerryError) as refused:
+        Experiment.parse(
+            {"data": {"dataset": "vowels", "split": "given"}},
+            ["data.sample_share=0.5", "data.own_tests=dealt"],
+        )
+    lines = str(refused.value).splitlines()
+    assert len(lines) == 2
+    assert all("samples that are dealt" in line for line in lines)

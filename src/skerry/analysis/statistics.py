@@ -109,6 +109,27 @@ def best_place(
     return np.where(count_v == most, worth_v, -np.inf).argmax(axis=-1)
 
 
+def best_place_elsewhere(
+    score_vs: ArrayLike, ran_vs: ArrayLike | None = None, *, lower_is_better: bool = False
+) -> NDArray[np.int64]:
+    """For each seed, the row that `best_place` chooses on all other seeds, [..., s].
+
+    A run scored at the chosen value was not used to choose it, so the score is not lucky by
+    selection. A single seed has no others: its value is chosen on itself."""
+    score_vs = np.asarray(score_vs, dtype=float)
+    ended = np.isfinite(score_vs)
+    ran_vs = ended if ran_vs is None else ended | np.asarray(ran_vs, dtype=bool)
+    seeds = score_vs.shape[-1]
+    chosen = []
+    for s in range(seeds):
+        others = np.arange(seeds) != s
+        alone = ~(ended & others).any(axis=(-2, -1), keepdims=True)
+        counted = others | alone
+        scores = np.where(counted, score_vs, np.nan)
+        chosen.append(best_place(scores, ran_vs & counted, lower_is_better=lower_is_better))
+    return np.stack(chosen, axis=-1)
+
+
 # Paired tests. A row that cannot be tested has the p-value NaN; `why_untested` gives the reason.
 
 

@@ -142,6 +142,10 @@ MEASURES = {
         _loss("own_loss_best_tenth", "fairness", words="loss of the best tenth, own data"),
         _loss("own_loss_island_gap", "fairness",
             words="loss of the worst island above that of the best"),
+        _accuracy("label_mix_accuracy", "label_mix",
+            words="devices, common test samples weighted by own labels",
+            short="accuracy: own label mix", heading="devices,\nlabel mix %"),
+        _loss("label_mix_loss", "label_mix", words="loss of devices, weighted by own labels"),
         _participation("awake_devices", unit="devices", words="devices awake"),
         _participation("sampled_devices", unit="devices", words="devices sampled"),
         _participation("sampled_islands", unit="islands", words="islands sampled"),
@@ -158,7 +162,7 @@ GROUPS = {
 }
 
 
-USUAL = tuple(group for group in GROUPS if group not in ("participation", "fairness"))
+USUAL = tuple(group for group in GROUPS if group not in ("participation", "fairness", "label_mix"))
 """Groups that are measured by default."""
 
 

@@ -51,10 +51,18 @@ def split(
     data: Data,
     seed: int,
     names: Sequence[str] = (),
+    test_labels: NDArray[np.integer] | None = None,
 ) -> Partition:
     """Deal the training samples to islands with `sizes` devices, and on to their devices, which
-    are called by `names`, else by their numbers."""
-    check_supply(len(labels), sum(sizes), data)
+    are called by `names`, else by their numbers.
+
+    With `test_labels`, test samples are dealt together with the training samples, by the same rule,
+    and become the devices' own. Of all these samples `data.sample_share` is dealt.
+    """
+    supply = len(labels)
+    if test_labels is not None:
+        labels = np.concatenate([labels, test_labels])
+    check_supply(supply, sum(sizes), data)
     if len(labels) and not 0 <= labels.min() <= labels.max() < classes:
         raise DataError(
             f"labels must be 0 to {classes - 1} (got {labels.min()} to {labels.max()})."
@@ -65,20 +73,37 @@ def split(
         sizes=sizes,
         devices=tuple(names) or tuple(map(str, range(sum(sizes)))),
     )
-    everything = np.arange(len(labels))
-    islands = _deal("inter partition", data, everything, (labels, classes, sizes), context)
+    drawn = _draw_share(len(labels), data.sample_share, seed)
+    pool = labels[drawn]
+    everything = np.arange(len(pool))
+    islands = _deal("inter partition", data, everything, (pool, classes, sizes), context)
     shares: Shares = []
+    tests: Shares = []
     for c, (indices, size) in enumerate(zip(islands, sizes, strict=True)):
-        if len(indices) < size * data.min_samples:
+        available = int((drawn[indices] < supply).sum())
+        if available < size * data.min_samples:
             raise DataError(
-                f"island {c} has {len(indices)} training samples for {size} devices with at "
+                f"island {c} has {available} training samples for {size} devices with at "
                 f"least {data.min_samples} each. Lower data.min_samples, or use another data.inter."
             )
         now = context.with_facts(island=c, rows=sum(sizes[:c]) + np.arange(size))
-        dealt = _deal("intra partition", data, indices, (labels, indices, size), now)
-        shares += level_shares(dealt, [data.min_samples] * size)
+        dealt = _deal("intra partition", data, indices, (pool, indices, size), now)
+        dealt = [drawn[share] for share in dealt]
+        train = [share[share < supply] for share in dealt]
+        shares += level_shares(train, [data.min_samples] * size)
+        tests += [share[share >= supply] - supply for share in dealt]
     samples = SamplesByDevice.from_shares(shares)
-    return Partition(samples.order, samples.offsets, count_labels(labels, classes, samples))
+    counts = count_labels(labels[:supply], classes, samples)
+    own_tests = None if test_labels is None else SamplesByDevice.from_shares(tests)
+    return Partition(samples.order, samples.offsets, counts, own_tests)
+
+
+def _draw_share(samples: int, share: float, seed: int) -> Ints:
+    """The indices of the share of the samples that is dealt, in order."""
+    if share == 1:
+        return np.arange(samples)
+    order = stream(seed, "sample share").permutation(samples)
+    return np.sort(order[: round(share * samples)])
 
 
 def _deal(

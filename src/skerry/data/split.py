@@ -1,5 +1,6 @@
 """How data come to devices: dealt by a rule, or given, where the data name their devices."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +18,8 @@ def layout_of(
     """The network with the devices and islands of the data, and the names of its devices; for data
     that are dealt, the network as it is and None."""
     if data.split == "dealt":
-        check_supply(len(dataset.y_train), network.devices, data)
+        supply = math.floor(len(dataset.y_train) * data.sample_share)
+        check_supply(supply, network.devices, data)
         return network, None
     sizes, names = _given_layout(_holdings(dataset), network)
     return network.model_copy(update={"devices": len(names), "components": sizes}), names
@@ -29,7 +31,8 @@ def build_partition(
     """The samples of each device, in a fleet whose islands have `sizes` and its devices `names`."""
     labels = np.asarray(dataset.strata("train"), dtype=np.int64)
     if data.split == "dealt":
-        return split(labels, dataset.strata_count, sizes, data, seed, names)
+        tests = dataset.strata("test") if data.own_tests == "dealt" else None
+        return split(labels, dataset.strata_count, sizes, data, seed, names, tests)
     holdings = _holdings(dataset)
     devices = holdings.find(names)
     _check_islands(holdings, devices, sizes)

@@ -38,8 +38,9 @@ class ScoresByDevice:
 
     judged_by: Literal["accuracy", "loss"]
     device_nl: Tensor  # on the test samples that all devices are scored on
-    own_nl: Tensor  # on its own test samples, or weighted by its label mix
+    own_nl: Tensor  # on its own test samples; without any, the score by its label mix
     island_nl: Tensor  # on the classes that its island holds
+    mix_nl: Tensor  # on common test samples, weighted by its label mix
 
     def fairness(self, island_n: Tensor) -> dict[str, Tensor]:
         """Means of the worst and best tenth of devices, and the gap between islands, [L] each."""
@@ -128,7 +129,7 @@ class DeviceScorer:
         mixed_nl = torch.einsum("nlc,nc->nl", by_class, self._own_weights[ranks.devices])
         own_nl = self._own_tests.score(X_nld, mixed_nl)
         island_nl = torch.einsum("nlc,nc->nl", by_class, self._island_weights[ranks.devices])
-        gathered = map(ranks.gather_rows, (device_nl, own_nl, island_nl))
+        gathered = map(ranks.gather_rows, (device_nl, own_nl, island_nl, mixed_nl))
         return ScoresByDevice(self.world.task.judged_by, *gathered)
 
     def measure(self, scores: ScoresByDevice) -> dict[str, Tensor]:
@@ -143,6 +144,7 @@ class DeviceScorer:
             f"own_{what}": own_nl.mean(dim=0),
             f"own_{what}_weighted": (data_n / data_n.sum()) @ own_nl,
             f"component_{what}": scores.island_nl.mean(dim=0),
+            f"label_mix_{what}": scores.mix_nl.mean(dim=0),
         }
 
 

@@ -161,7 +161,7 @@ class Observer:
 
     @property
     def _scores_devices(self) -> bool:
-        wanted = self.wants("devices") or self.wants("fairness")
+        wanted = any(map(self.wants, ("devices", "fairness", "label_mix")))
         return wanted and self.world.learner.classifies
 
     def _evaluate(self, moment: Moment) -> dict[str, Tensor]:

@@ -3,7 +3,18 @@
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from skerry.config.section import Count, Fault, Named, Names, OptionOf, Positive, Section, default
+from skerry.config.section import (
+    Count,
+    Fault,
+    KeyedIfSet,
+    Named,
+    Names,
+    OptionOf,
+    Positive,
+    Section,
+    Share,
+    default,
+)
 from skerry.plugins import registry
 
 
@@ -32,6 +43,13 @@ class Data(Section, extra="allow"):
     """Shards of sorted labels per device for intra = "shards"."""
     min_samples: Annotated[Count, OptionOf("inter partition")] = 1
     """Fewest training samples a device may have."""
+    sample_share: Annotated[Share, KeyedIfSet()] = 1.0
+    """The share of the samples that is dealt, drawn by the seed; the others are not used. The test
+    set stays whole, except with own_tests = "dealt"."""
+    own_tests: Annotated[Literal["label_mix", "dealt"], KeyedIfSet()] = "label_mix"
+    """What scores a device's own labels: label_mix (all test samples, weighted by the device's
+    training labels), or dealt (training and test samples are dealt together by the same rule, and a
+    device is scored on the test samples that it was dealt; on its label mix if there are none)."""
     scaling: Literal["standard", "unit", "raw"] = "standard"
     """standard: minus the training mean, over the standard deviation; unit: images scaled to
     [0, 1]; raw: unchanged, integers stay integers (for embeddings). Tokens are always raw."""
@@ -50,6 +68,8 @@ class Data(Section, extra="allow"):
             inter_alpha: float | None = None,
             shards: int = 2,
             min_samples: int = 1,
+            sample_share: float = 1.0,
+            own_tests: Literal["label_mix", "dealt"] = "label_mix",
             scaling: Literal["standard", "unit", "raw"] = "standard",
             **options: Any,
         ) -> None:
@@ -74,6 +94,17 @@ class Data(Section, extra="allow"):
                 'data.split = "given" to keep this assignment, or "dealt" to partition the samples '
                 "again.",
             )
+
+        if self.split == "given":
+            fields = type(self).model_fields
+            for field in ("sample_share", "own_tests"):
+                if getattr(self, field) == fields[field].default:
+                    continue
+                yield (
+                    ("data.split", f"data.{field}"),
+                    f'data.{field} is for samples that are dealt (got data.split = "given"): the '
+                    "data say what every device holds. Leave it out.",
+                )
 
     def unused_fields(self) -> frozenset[str]:
         """Also `alpha`, where inter_alpha replaces it and the intra split does not take it; with
