@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 
+from skerry.analysis.compare import LEVEL
 from skerry.analysis.statistics import Array, moments
 from skerry_paper.printed import CELL, printed_cells
 from skerry_paper.protocol import SMALL_GAP, Protocol, Scaling, TableGrid, protocols, table_runs
@@ -36,17 +37,16 @@ class Tally(NamedTuple):
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of measured gaps with the printed ones. A cell that is printed in two tables counts
-    twice."""
+    """Agreement of measured gaps with the printed ones."""
 
     cells: int
     """Number of printed cells, dashes included, for which a gap was measured."""
     signs: Tally
     """Printed gaps above SMALL_GAP: how many measured gaps have the same sign."""
     clear: Tally
-    """The same, among cells whose measured gap exceeds its standard error."""
+    """The same, among cells whose measured gap is clear (`clear_gaps`)."""
     ties: Tally
-    """Printed dashes: how many measured gaps are within their standard error too."""
+    """Printed dashes: how many measured gaps are not clear either, of those tested."""
     rms: float
     """Root mean square difference from the printed gaps, in percentage points."""
     rank_correlation: float
@@ -77,30 +77,46 @@ Found: TypeAlias = Mapping[str, Ranked]
 def agreement(found: pd.DataFrame, printed: pd.DataFrame) -> Agreement:
     """Compare measured gaps with printed ones over their common cells.
 
-    `found` has the columns CELL, `gap` and `se`, and `by_seed` for intervals."""
-    columns = [name for name in ("gap", "se", "by_seed") if name in found]
+    `found` has the columns CELL, `gap`, `se`, `p` and `by_seed`."""
+    columns = ["gap", "se", "p", "by_seed"]
     both = printed[[*CELL, "gap"]].merge(found[[*CELL, *columns]], on=CELL)
     theirs, ours, error = (both[name].to_numpy(float) for name in ("gap_x", "gap_y", "se"))
     dash = np.isnan(theirs)
     large = np.abs(theirs) > SMALL_GAP
-    clear = large & (np.abs(ours) > error)
+    clear = clear_gaps(both)
     same = np.sign(ours) == np.sign(theirs)
-    within = np.abs(ours) <= error
     known = ~dash & np.isfinite(error)
     halves = (NAN, NAN)
-    if "by_seed" in both and not dash.all():
+    if not dash.all():
         halves = _halves(np.stack(both["by_seed"].to_list())[~dash], theirs[~dash])
     return Agreement(
         cells=len(both),
         signs=_tally(same, large),
-        clear=_tally(same, clear),
-        ties=_tally(within, dash & np.isfinite(error)),
+        clear=_tally(same, large & clear),
+        ties=_tally(~clear, dash & both["p"].notna().to_numpy()),
         rms=_distance(ours[~dash], theirs[~dash]),
         rank_correlation=_rank_correlation(ours[~dash], theirs[~dash]),
         rms_half=halves[0],
         rank_half=halves[1],
         noise=_distance(error[known], np.zeros(known.sum())),
     )
+
+
+def clear_gaps(cells: pd.DataFrame) -> NDArray[np.bool_]:
+    """Which gaps of `cell_gaps` differ from zero by a paired t test over seeds, at a false
+    discovery rate of 0.05 over these cells (Benjamini and Hochberg). Of fewer than three seeds none
+    is clear.
+
+    Clear cells are counted, so the share of false ones among them is what matters. Holm's
+    correction guards against a single false one, and leaves hardly any of 192 cells to count."""
+    from scipy.stats import false_discovery_control
+
+    p = cells["p"].to_numpy(float)
+    tested = np.isfinite(p)
+    clear = np.zeros(len(p), dtype=bool)
+    if tested.any():
+        clear[tested] = false_discovery_control(p[tested]) <= LEVEL
+    return clear
 
 
 def baselines(printed: pd.DataFrame) -> dict[str, Agreement]:
@@ -166,9 +182,59 @@ def with_most_cells(ranked: Ranked) -> Ranked:
 
 
 def printed_of(dataset: str) -> pd.DataFrame:
-    """The printed cells of a data set."""
+    """The printed gap of each configuration of a data set, once: K/n = 0.2, H = 5 is printed in two
+    tables, and has the mean of both values. There a dash counts as 0, unless both are dashes."""
     printed = printed_cells()
-    return printed[printed["dataset"] == dataset]
+    printed = printed[printed["dataset"] == dataset]
+    gaps = printed.assign(gap=printed["gap"].fillna(0.0)).groupby(CELL, sort=False)["gap"].mean()
+    number = printed.groupby(CELL, sort=False)["gap"].count() > 0
+    return gaps.where(number).reset_index()
+
+
+class DistanceChange(NamedTuple):
+    """How much farther from the printed gaps one way of measuring is than another."""
+
+    base: float
+    """Distance of the base, over the cells and seeds that both have."""
+    change: float
+    half: float
+    """Half of the 95 % interval of `change` over seeds (jackknife); NaN for a single seed."""
+    p: float
+    """Of the t test over seeds that belongs to the interval."""
+    cells: int
+
+
+def distance_change(
+    base: pd.DataFrame, other: pd.DataFrame, printed: pd.DataFrame
+) -> DistanceChange:
+    """The distance of `other` minus that of `base`, from printed gaps, over the cells and the seeds
+    that both have. Both are frames of `cell_gaps` whose seeds are numbered alike."""
+    both = base[[*CELL, "by_seed"]].merge(other[[*CELL, "by_seed"]], on=CELL)
+    both = both.merge(printed[[*CELL, "gap"]].dropna(), on=CELL)
+    if both.empty:
+        return DistanceChange(NAN, NAN, NAN, NAN, 0)
+    ours_cs, theirs_cs = (np.stack(both[name].to_list()) for name in ("by_seed_x", "by_seed_y"))
+    seeds = min(ours_cs.shape[1], theirs_cs.shape[1])
+    ours_cs, theirs_cs = ours_cs[:, :seeds], theirs_cs[:, :seeds]
+    common = np.isfinite(ours_cs) & np.isfinite(theirs_cs)
+    printed_c = both["gap"].to_numpy(float)
+
+    def distances(seeds_kept: NDArray[np.bool_]) -> tuple[float, float]:
+        kept = common & seeds_kept
+        means = [moments(np.where(kept, one, np.nan))[0] for one in (ours_cs, theirs_cs)]
+        known = kept.any(axis=1)
+        first, second = (_distance(one[known], printed_c[known]) for one in means)
+        return first, second
+
+    used = np.flatnonzero(common.any(axis=0))
+    first, second = distances(np.full(seeds, True))
+    change, half, p = second - first, NAN, NAN
+    if len(used) > 1:
+        without = [distances(np.arange(seeds) != seed) for seed in used]
+        error = _jackknife_error(np.array([two - one for one, two in without]))
+        half = float(stats.t.ppf(0.975, len(used) - 1) * error)
+        p = float(2 * stats.t.sf(abs(change) / error, len(used) - 1)) if error else NAN
+    return DistanceChange(first, change, half, p, int(common.any(axis=1).sum()))
 
 
 def _rank(one: Agreement) -> tuple[float, float]:
@@ -188,10 +254,15 @@ def _halves(gap_cs: Array, theirs: Array) -> tuple[float, float]:
         known = np.isfinite(mean_c)
         ours, printed = mean_c[known], theirs[known]
         found.append((_distance(ours, printed), _rank_correlation(ours, printed)))
-    n, values = len(seeds), np.array(found)
-    error = np.sqrt((n - 1) / n * ((values - values.mean(axis=0)) ** 2).sum(axis=0))
-    distance, order = stats.t.ppf(0.975, n - 1) * error
-    return float(distance), float(order)
+    factor = stats.t.ppf(0.975, len(seeds) - 1)
+    distance, order = (float(factor * _jackknife_error(one)) for one in np.array(found).T)
+    return distance, order
+
+
+def _jackknife_error(values_s: Array) -> float:
+    """Standard error of a statistic, from its values without each of the seeds."""
+    n = len(values_s)
+    return float(np.sqrt((n - 1) / n * ((values_s - values_s.mean()) ** 2).sum()))
 
 
 def _distance(ours: Array, theirs: Array) -> float:

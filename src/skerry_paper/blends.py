@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skerry.analysis.compare import compare
-from skerry.analysis.statistics import estimates
+from skerry.analysis.compare import LEVEL
+from skerry.analysis.statistics import Array, estimate, estimates, holm, moments, t_test
 from skerry.config.experiment import Experiment, Network
 from skerry.errors import RecordsError
 from skerry.network.fleet import build_fleet
@@ -24,11 +24,14 @@ from skerry.theory.parameters import Parameters
 from skerry_paper.plan import DEVICES, SETTING
 from skerry_paper.study import (
     FACTORS,
+    NO_RUN,
     StudyData,
     Timing,
-    at_best_stepsize,
     factors_of,
+    index_rows,
+    read_rows,
     score_column,
+    tuned_places,
 )
 
 Row: TypeAlias = Mapping[Any, Any]
@@ -42,96 +45,158 @@ NAN = float("nan")
 
 
 def blend_table(study: StudyData, timing: Timing = "last 20") -> pd.DataFrame:
-    """A row per setting, goal and beta, at the stepsize that is best for that goal.
+    """A row per setting, goal and beta, each seed at the stepsize that is best for that goal on the
+    other seeds (`tuned_places`).
 
-    `mean`, `se` and `half` (half-width of the 95 % interval) are over seeds. `above_s2s` and
-    `above_s2a` are the differences from S2S and S2A, paired by seed, each with `_se` and `_half`.
-    `beats_both`: a blend that is above both by more than the standard errors. `p` is the larger
-    p-value of the two t tests, Holm-corrected over all betas and settings. `front`: whether this
-    beta is on the Pareto front of both goals at some stepsize.
-    """
-    points = operating_points(study, timing)
-    front = points.groupby([*BLEND_CELL, "beta"])["front"].any().reset_index()
-    found = pd.concat([_goal_rows(goal, study, timing) for goal in GOALS], ignore_index=True)
-    return found.merge(front, on=[*BLEND_CELL, "beta"], how="left").fillna({"front": False})
-
-
-def operating_points(study: StudyData, timing: Timing = "last 20") -> pd.DataFrame:
-    """A row per setting, beta and stepsize: the mean of both goals over seeds, and whether it is on
-    the Pareto `front`."""
-    columns = {_column(study, goal, timing): goal for goal in GOALS}
-    scores = study.runs.rename(columns=columns).groupby([*BLEND_CELL, "beta", "stepsize"])
-    goals = scores[list(GOALS)]
-    # A point that diverges for some seeds is not usable.
-    reliable = goals.count().eq(goals.size(), axis=0).all(axis=1)
-    points = goals.mean()[reliable].reset_index()
-    points["front"] = False
-    for _, cell in points.groupby(BLEND_CELL):
-        points.loc[cell.index, "front"] = pareto_front(cell[list(GOALS)].to_numpy(float))
-    return points
-
-
-def pareto_front(points_pg: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """For each point (row): whether no other is as good for every goal and better for one."""
-    ours, others = points_pg[:, None], points_pg[None]
-    dominated_pp = (others >= ours).all(axis=2) & (others > ours).any(axis=2)
-    return np.asarray(~np.any(dominated_pp, axis=1))
-
-
-def best_betas(table: pd.DataFrame) -> pd.DataFrame:
-    """A row per setting and goal of `blend_table`: the beta with the best mean, the better `end`
-    (S2S or S2A), the `lead` over it with its paired standard error, and whether a blend beats both.
-
-    The best of several betas is selected, so a lead of about one standard error may be chance."""
-    ranked = table.sort_values("mean", ascending=False, kind="stable")
-    groups = [*BLEND_CELL, "goal"]
-    best = ranked.groupby(groups).head(1).sort_index().reset_index(drop=True)
-    ends = ranked[ranked["beta"].isin(ENDS.values())].groupby(groups).head(1)
-    better = best[groups].merge(ends[[*groups, "beta"]], on=groups, how="left")["beta"]
-    middle = table.groupby(groups)["beats_both"].any().rename("middle_wins").reset_index()
-    end = better.map({beta: name for name, beta in ENDS.items()})
-    of_s2s = (end == "s2s").to_numpy()
-    best = best.assign(
-        end=end,
-        lead=np.where(of_s2s, best["above_s2s"], best["above_s2a"]),
-        lead_se=np.where(of_s2s, best["above_s2s_se"], best["above_s2a_se"]),
-    )
-    kept = [*groups, "beta", "stepsize", "mean", "se", "end", "lead", "lead_se", "p", "seeds"]
-    return best[kept].merge(middle, on=groups)
+    `mean`, `se` and `half` (half-width of the 95 % interval) are over seeds; `by_seed` has the
+    accuracy of each seed, and `elsewhere` the mean over the other seeds at the same stepsize, by
+    which betas are chosen. `stepsize` is the most frequent choice, `at_edge` the number of choices
+    at either end of those tried."""
+    return pd.concat([_goal_rows(goal, study, timing) for goal in GOALS], ignore_index=True)
 
 
 def _goal_rows(goal: str, study: StudyData, timing: Timing) -> pd.DataFrame:
-    column = _column(study, goal, timing)
-    runs = at_best_stepsize(study.runs, column, [*BLEND_CELL, "beta"])
-    values = runs.pivot(index=[*BLEND_CELL, "beta", "stepsize"], columns="seed", values=column)
-    means = estimates(values.to_numpy(float))
-    rows = values.index.to_frame(index=False).assign(
-        goal=goal,
-        mean=[one.mean for one in means],
-        se=[one.standard_error for one in means],
-        half=[one.half_width for one in means],
-        seeds=[one.count for one in means],
-        p=0.0,
+    runs = study.runs
+    groups = runs.groupby([*BLEND_CELL, "beta"])
+    stepsizes, stepsize = np.unique(runs["stepsize"].to_numpy(float), return_inverse=True)
+    seed = np.unique(runs["seed"].to_numpy(int), return_inverse=True)[1]
+    row_gvs = index_rows(groups.ngroup().to_numpy(), stepsize, seed)
+    score_gvs, ran_gvs = read_rows(runs, _column(study, goal, timing), row_gvs), row_gvs != NO_RUN
+    choice_gs = tuned_places(score_gvs, ran_gvs)
+    # At the stepsize chosen for seed s, the accuracy of every seed.
+    score_gss = np.take_along_axis(score_gvs, choice_gs[..., None], axis=1)
+    by_seed_gs = np.diagonal(score_gss, axis1=1, axis2=2)
+    seeds = by_seed_gs.shape[1]
+    others = ~np.eye(seeds, dtype=bool) | (seeds == 1)
+    elsewhere = moments(np.where(others, score_gss, np.nan).reshape(-1, seeds))[0]
+    ran_gv = ran_gvs.any(axis=2)
+    ends_g2 = np.stack([ran_gv.argmax(axis=1), ran_gv.cumsum(axis=1).argmax(axis=1)], axis=1)
+    at_edge_gs = (choice_gs[..., None] == ends_g2[:, None]).any(axis=2)
+    means = estimates(by_seed_gs)
+    return (
+        groups.size()
+        .index.to_frame(index=False)
+        .assign(
+            goal=goal,
+            mean=[one.mean for one in means],
+            se=[one.standard_error for one in means],
+            half=[one.half_width for one in means],
+            seeds=[one.count for one in means],
+            by_seed=[*by_seed_gs],
+            elsewhere=[*elsewhere.reshape(-1, seeds)],
+            stepsize=[most_frequent(stepsizes[chosen]) for chosen in choice_gs],
+            tried=ran_gv.sum(axis=1),
+            at_edge=at_edge_gs.sum(axis=1),
+        )
     )
-    rows["beats_both"] = middle = ~rows["beta"].isin(ENDS.values())
-    for end, beta in ENDS.items():
-        compared = compare(values.to_numpy(float), _at_beta(values, beta))
-        above = [one.difference for one in compared]
-        rows[f"above_{end}"] = [one.mean for one in above]
-        rows[f"above_{end}_se"] = [one.standard_error for one in above]
-        rows[f"above_{end}_half"] = [one.half_width for one in above]
-        # A single seed has no standard error, and nothing is above it.
-        rows["beats_both"] &= rows[f"above_{end}"] > rows[f"above_{end}_se"]
-        rows["p"] = np.maximum(rows["p"], [one.t_holm for one in compared])
-    return rows.assign(p=rows["p"].where(middle))
 
 
-def _at_beta(values: pd.DataFrame, beta: float) -> NDArray[np.float64]:
-    """For each row, the values of its setting at this beta; NaN where it was not run."""
-    index = values.index.to_frame(index=False)
-    cells = pd.MultiIndex.from_frame(index[BLEND_CELL])
-    at_beta = values.set_axis(cells)[(index["beta"] == beta).to_numpy()]
-    return at_beta.reindex(cells).to_numpy(float)
+def most_frequent(chosen: Array) -> float:
+    """The value chosen for most seeds; NaN without any."""
+    values, counts = np.unique(chosen[np.isfinite(chosen)], return_counts=True)
+    return float(values[counts.argmax()]) if len(values) else NAN
+
+
+def best_betas(table: pd.DataFrame) -> pd.DataFrame:
+    """A row per setting and goal of `blend_table`, with the best beta and how far betas strictly
+    between 0 and 1 rise. Every choice is made for each seed on the other seeds.
+
+    `beta` is the best of all (the most frequent choice), with `mean` and `half` of its accuracy.
+    `lead` is the best middle beta (`middle`) minus the better `end` (S2S or S2A), and `above` the
+    largest distance of a middle beta (`bent`) from the straight line between both ends; both with
+    `_half` and `_p` of a t test and its values `_by_seed`. `middle_wins` and `above_wins`: whether
+    they are clear, with Holm's correction over the settings of a goal."""
+    groups = table.groupby([*BLEND_CELL, "goal"], sort=False)
+    keys = groups.size().index.to_frame(index=False)
+    found = keys.join(pd.DataFrame([_best_row(rows) for _, rows in groups]))
+    by_goal = found.groupby("goal", sort=False)
+    for wins, name in (("middle_wins", "lead"), ("above_wins", "above")):
+        clear = by_goal[f"{name}_p"].transform(holm) <= LEVEL
+        found[wins] = clear & (found[name] > 0)
+    return found
+
+
+def _best_row(rows: pd.DataFrame) -> dict[str, Any]:
+    beta = rows["beta"].to_numpy(float)
+    ours_bs, others_bs = (np.stack(rows[name].to_list()) for name in ("by_seed", "elsewhere"))
+    is_end = np.isin(beta, list(ENDS.values()))
+    best_s, end_s, middle_s = (
+        _choose(others_bs, among) for among in (np.full(len(beta), True), is_end, ~is_end)
+    )
+    bent_s = _choose(_above_line(others_bs, beta), ~is_end)
+    lead_s = _pick(ours_bs, middle_s) - _pick(ours_bs, end_s)
+    above_s = _pick(_above_line(ours_bs, beta), bent_s)
+    accuracy = estimate(_pick(ours_bs, best_s))
+    at = most_frequent(np.append(beta, NAN)[best_s])
+    row: dict[str, Any] = {
+        "beta": at,
+        "stepsize": rows.loc[rows["beta"] == at, "stepsize"].iloc[0],
+        "mean": accuracy.mean,
+        "half": accuracy.half_width,
+        "seeds": accuracy.count,
+        "middle": most_frequent(np.append(beta, NAN)[middle_s]),
+        "bent": most_frequent(np.append(beta, NAN)[bent_s]),
+        "end": {value: name for name, value in ENDS.items()}.get(
+            most_frequent(np.append(beta, NAN)[end_s]), NAN
+        ),
+    }
+    for name, values_s in (("lead", lead_s), ("above", above_s)):
+        one = estimate(values_s)
+        p = float(t_test([values_s])[0])
+        row |= {name: one.mean, f"{name}_half": one.half_width, f"{name}_p": p}
+        row[f"{name}_by_seed"] = values_s
+    return row
+
+
+def bends(table: pd.DataFrame) -> pd.DataFrame:
+    """How far each blend of `blend_table` lies above the straight line between S2S and S2A: a row
+    per `goal`, `period` and `beta`, a mean over the settings in which islands differ.
+
+    No beta is chosen. `above`, `half` and `p` are over seeds, `lowest` and `highest` the means of
+    single settings; `clear` is a t test with Holm's correction over the rows of a goal."""
+    differ = table[table["inter"] == "non-iid"]
+    settings = []
+    for _, rows in differ.groupby([*BLEND_CELL, "goal"], sort=False):
+        beta = rows["beta"].to_numpy(float)
+        above_bs = _above_line(np.stack(rows["by_seed"].to_list()), beta)
+        settings.append(rows[["goal", "period", "beta"]].assign(by_seed=[*above_bs]))
+    if not settings:
+        return pd.DataFrame(columns=["goal", "period", "beta", "above", "half", "p", "clear"])
+    every = pd.concat(settings)
+    every = every[~every["beta"].isin(list(ENDS.values()))]
+    keys, found = ["goal", "period", "beta"], []
+    for key, rows in every.groupby(keys, sort=False):
+        above_cs = np.stack(rows["by_seed"].to_list())
+        above_s = moments(above_cs.T)[0]
+        over_seeds, means = estimate(above_s), moments(above_cs)[0]
+        found.append(
+            dict(zip(keys, key, strict=True))
+            | {"above": over_seeds.mean, "half": over_seeds.half_width, "settings": len(rows)}
+            | {"p": float(t_test([above_s])[0]), "lowest": means.min(), "highest": means.max()}
+        )
+    bent = pd.DataFrame(found)
+    clear = bent.groupby("goal", sort=False)["p"].transform(holm) <= LEVEL
+    return bent.assign(clear=clear & (bent["above"] > 0))
+
+
+def _choose(worth_bs: Array, among: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """For each seed the row of the largest value, or -1 if there is none."""
+    allowed = np.where(among[:, None] & np.isfinite(worth_bs), worth_bs, -np.inf)
+    return np.where(np.isfinite(allowed).any(axis=0), allowed.argmax(axis=0), -1)
+
+
+def _pick(value_bs: Array, row_s: NDArray[np.int64]) -> Array:
+    """For each seed the value in its row; NaN for row -1."""
+    return np.where(row_s < 0, np.nan, value_bs[row_s, np.arange(len(row_s))])
+
+
+def _above_line(value_bs: Array, beta: Array) -> Array:
+    """How far each value lies above the straight line from beta = 0 to beta = 1; NaN without it."""
+    ends = [value_bs[beta == end] for end in ENDS.values()]
+    if not all(len(one) for one in ends):
+        return np.full_like(value_bs, np.nan)
+    found: Array = value_bs - (1 - beta)[:, None] * ends[0] - beta[:, None] * ends[1]
+    return found
 
 
 def _column(study: StudyData, goal: str, timing: Timing) -> str:

@@ -49,9 +49,11 @@ class Finding:
     unit: Unit
     ours: float
     """Our value; NaN where the studies cannot provide it (the note says why)."""
-    error: float
-    """Standard error of `ours`; NaN where unknown."""
+    half: float
+    """Half of the 95 % interval of `ours`; NaN where unknown."""
     note: str
+    p: float = NAN
+    """Of the t test over seeds; NaN for fewer than three."""
     printed: Statement | None = None
     """The paper's statement, if there is one."""
     theory: float = NAN
@@ -89,7 +91,8 @@ def curve_findings(target: str, studies: Studies, scoring: str) -> list[Finding]
 def _stated(statement: Statement, ours: Finding | None, reasons: list[str]) -> Finding:
     if ours is None:
         return Finding(
-            statement.key, statement.words, statement.unit, NAN, NAN, "; ".join(reasons), statement
+            *(statement.key, statement.words, statement.unit, NAN, NAN, "; ".join(reasons)),
+            printed=statement,
         )
     return replace(ours, unit=statement.unit, printed=statement)
 
@@ -97,7 +100,7 @@ def _stated(statement: Statement, ours: Finding | None, reasons: list[str]) -> F
 def _finding(
     key: str, words: str, found: NotedMean, unit: Unit = "p.p.", theory: float = NAN
 ) -> Finding:
-    return Finding(key, words, unit, found.value, found.error, found.note, theory=theory)
+    return Finding(key, words, unit, found.value, found.half, found.note, found.p, theory=theory)
 
 
 # Figures 5 and 9 to 13
@@ -138,7 +141,7 @@ def _setting_findings(
     yield finding(
         f"{target}_gap_{setting.name}",
         f"mean gap over all {T:,} rounds",
-        NotedMean(whole.value, whole.error, note),
+        replace(whole, note=note),
     )
     early = mean_between(gap, 0, setting.early, H)
     yield finding(f"{own}_early", f"mean gap up to round {setting.early}", early)
@@ -182,7 +185,7 @@ def _mixing(curves: PairedCurves, dynamic: bool) -> NotedMean:
     network = Network(**SETTING["network"], topology="regular", dynamic=dynamic)
     seeds = [0] if dynamic else [int(seed) for seed in curves.s2s.columns]
     p = estimate(build_fleet(network, seed).mixing_parameters().minimum for seed in seeds)
-    return NotedMean(p.mean, p.standard_error, f"{p.count} seeds" if p.count > 1 else "exact")
+    return NotedMean(p.mean, p.half_width, f"{p.count} seeds" if p.count > 1 else "exact")
 
 
 def _momentum(curves: CurvesBySetting) -> Iterator[Finding]:
@@ -239,6 +242,6 @@ def _ratio(study: StudyData, primitive: str, measure: str, theory: float) -> Fin
     ratios = estimate(values.to_numpy().ravel())
     seeds = values.shape[1]
     note = f"{ratios.count} server rounds of {f'{seeds} seeds' if seeds > 1 else 'one seed'}"
-    found = NotedMean(ratios.mean, ratios.standard_error, note)
+    found = NotedMean(ratios.mean, ratios.half_width, note)
     key = f"fig14_{measure}" + ("" if theory else f"_{primitive}")
     return _finding(key, words, found, "", theory)

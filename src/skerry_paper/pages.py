@@ -11,7 +11,7 @@ from skerry.report.text import Sheet, duration, plural
 from skerry_paper.compute import DATA
 from skerry_paper.plans import PLANS, PlanSlice, count_plan_runs
 from skerry_paper.study import Studies, StudyData
-from skerry_paper.summary import summary_parts
+from skerry_paper.summary import detail_parts, summary_parts
 from skerry_paper.targets import TARGETS, Target
 from skerry_paper.views import view_of
 from skerry_paper.views.formatting import regime_name
@@ -50,7 +50,7 @@ PAGES = (
         "protocol.md",
         "What was scored",
         "The winner depends on what is scored, which the paper does not say (only when).",
-        ("protocol",),
+        ("conventions", "protocol"),
     ),
     Page(
         "blend.md",
@@ -75,9 +75,12 @@ PAGES = (
 )
 
 INTRODUCTION = """\
-Each table and figure of the paper, run again. The verdicts, tables and figures are computed from
-the studies in [data]({data}) alone, small files with a row per run. Anyone who has these files can
-make the pages again without running anything.
+Each table and figure of the paper, run again. Everything on these pages is computed from the
+studies in [data]({data}) alone, small files with a row per run, without running anything.
+"""
+NOT_TO_BE_HAD = """\
+- Figure 13 (CIFAR-100): the archive of the images was not to be had where these runs were made, nor
+  a package that contains them; the command is ready ([Figure 13](figures.md#fig13)).
 """
 NOTES = """\
 ## What the paper leaves open
@@ -141,13 +144,12 @@ def page_texts(
 
 
 def _summary(views: Mapping[str, View], studies: Studies, command: str, data: str) -> str:
-    scored = {name: studies[name] for name in TARGETS["protocol"].studies if name in studies}
+    scored = _scored(studies)
     parts = [
         "# The paper, reproduced",
         INTRODUCTION.format(data=data).rstrip(),
-        "## Summary",
+        "## Do the printed tables come out again?",
         *(_markdown(part) for part in summary_parts(scored, views, studies)),
-        *(f"![{one.about}]({PICTURES}/{one.name}.png)" for one in views["protocol"].pictures),
         "## Every table and figure",
         _targets_sheet(views),
         *_missing(studies),
@@ -159,6 +161,11 @@ def _summary(views: Mapping[str, View], studies: Studies, command: str, data: st
     return "\n\n".join(parts) + "\n"
 
 
+def _scored(studies: Studies) -> dict[str, StudyData]:
+    """The studies with the cells of the printed tables."""
+    return {name: studies[name] for name in TARGETS["protocol"].studies if name in studies}
+
+
 def _missing(studies: Studies) -> Iterator[str]:
     """A section on planned runs that these studies do not have, and on diverged runs."""
     needed: dict[str, list[PlanSlice]] = {}
@@ -168,7 +175,9 @@ def _missing(studies: Studies) -> Iterator[str]:
     for name, needs in needed.items():
         count = len(studies[name].runs) if name in studies else 0
         planned = count_plan_runs(needs, "full")
-        if count < planned:
+        if name == "cifar100" and not count:
+            lines.append(NOT_TO_BE_HAD.rstrip())
+        elif count < planned:
             lines.append(f"- {name} ({PLANS[name].about}): {count:,} of {planned:,} runs.")
         lines += _diverged(studies[name]) if name in studies else []
     if lines:
@@ -214,6 +223,8 @@ def _page(page: Page, views: Mapping[str, View], studies: Studies, data: str) ->
     for name in page.targets:
         parts.append(f'<a id="{name}"></a>')
         parts.append(views[name].to_markdown(2, folder=f"{PICTURES}/").rstrip())
+    if "protocol" in page.targets:
+        parts += [_markdown(part) for part in detail_parts(_scored(studies), studies)]
     used = _used((TARGETS[name] for name in page.targets), studies)
     parts += ["## Runs", _sources(used, data)] if used else []
     return "\n\n".join(parts) + "\n"

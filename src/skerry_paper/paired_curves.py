@@ -5,17 +5,23 @@ rounds are t = 0, H, 2H, ...; their result is recorded in row t + 1.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from skerry.analysis.statistics import estimate
+from skerry.analysis.statistics import estimate, t_test
 from skerry.errors import SkerryError
 from skerry_paper.plan import BOTH
 from skerry_paper.printed import REGIMES
-from skerry_paper.study import Studies, StudyData, at_best_stepsize, last_20_column
+from skerry_paper.study import (
+    Studies,
+    StudyData,
+    at_best_stepsize,
+    last_20_column,
+    stepsize_counts,
+)
 
 NAN = float("nan")
 BEFORE_AND_AFTER = "not recorded both just before and just after server rounds"
@@ -193,9 +199,9 @@ def _note(study: StudyData, scoring: str) -> str:
     runs = best_runs(study, scoring)
     parts = []
     if study.runs["stepsize"].nunique() > 1:
-        best = runs.groupby("primitive")["stepsize"].first()
-        sizes = [f"{best[name]:.3g} for {name.upper()}" for name in BOTH]
-        parts.append(f"best stepsizes: {', '.join(sizes)}")
+        chosen = ((name, runs.loc[runs["primitive"] == name, "stepsize"]) for name in BOTH)
+        sizes = [f"{stepsize_counts(sizes)} for {name.upper()}" for name, sizes in chosen]
+        parts.append(f"best stepsizes on the other seeds: {', '.join(sizes)}")
     lost = runs[runs.index.isin(study.diverged.index)]
     if len(lost):
         seeds = [f"seed {row['seed']} of {row['primitive'].upper()}" for _, row in lost.iterrows()]
@@ -208,11 +214,13 @@ def _note(study: StudyData, scoring: str) -> str:
 
 @dataclass(frozen=True)
 class NotedMean:
-    """A mean with its standard error (NaN if unknown) and a note on both."""
+    """A mean with half of its 95 % interval (NaN if unknown) and a note on both."""
 
     value: float
-    error: float = NAN
+    half: float = NAN
     note: str = ""
+    p: float = NAN
+    """Of the t test over seeds; NaN for fewer than three."""
 
 
 def drop_missing(values: pd.DataFrame) -> pd.DataFrame:
@@ -226,18 +234,19 @@ def rounds_between(values: pd.DataFrame, after: int, until: int) -> pd.DataFrame
 
 
 def noted_mean(values: pd.DataFrame, period: int) -> NotedMean:
-    """The mean with its standard error over seeds; for a single seed, over server periods, as if
+    """The mean with its 95 % interval over seeds; for a single seed, over server periods, as if
     they were independent."""
     if values.empty:
         return NotedMean(NAN, NAN, "not recorded in these rounds")
     by_seed = values.mean()
     seeds = estimate(by_seed)
     if seeds.count > 1:
-        return NotedMean(seeds.mean, seeds.standard_error, f"{seeds.count} seeds")
+        p = float(t_test([by_seed])[0])
+        return NotedMean(seeds.mean, seeds.half_width, f"{seeds.count} seeds", p)
     periods = estimate(values.groupby((values.index - 1) // period).mean().iloc[:, 0])
-    note = f"one seed, error over {periods.count} server periods"
+    note = f"one seed, interval over {periods.count} server periods"
     return NotedMean(
-        float(by_seed.iloc[0]), periods.standard_error, note if periods.count > 1 else "one seed"
+        float(by_seed.iloc[0]), periods.half_width, note if periods.count > 1 else "one seed"
     )
 
 
@@ -254,7 +263,7 @@ def at_round(values: pd.DataFrame, at: int, period: int) -> NotedMean:
     found = noted_mean(drop_missing(values.loc[[earlier[-1]]]), period)
     if earlier[-1] == at:
         return found
-    return NotedMean(found.value, found.error, f"{found.note}; at round {earlier[-1]}")
+    return replace(found, note=f"{found.note}; at round {earlier[-1]}")
 
 
 def server_round_drops(accuracy: pd.DataFrame, period: int) -> pd.DataFrame:
@@ -283,9 +292,7 @@ def drop_by_interpolation(accuracy: pd.DataFrame, period: int) -> NotedMean:
         for seed in accuracy
     )
     note = f"{lost.count} seeds" if lost.count > 1 else "one seed"
-    return NotedMean(
-        lost.mean, lost.standard_error, f"{note}; before and after are different rounds"
-    )
+    return NotedMean(lost.mean, lost.half_width, f"{note}; before and after are different rounds")
 
 
 def drop_in_other_study(
@@ -303,15 +310,15 @@ def drop_in_other_study(
         found = mean_drop(accuracy, int(study.runs["period"].iloc[0]))
         if found.value == found.value:
             first, last = int(accuracy.index.min()), int(accuracy.index.max())
-            return NotedMean(found.value, found.error, f"{found.note}; rounds {first} to {last}")
+            return replace(found, note=f"{found.note}; rounds {first} to {last}")
     return NotedMean(NAN, NAN, BEFORE_AND_AFTER)
 
 
 def percent_reduction(usual: pd.DataFrame, other: pd.DataFrame) -> NotedMean:
     """By how many percent the mean of `other` is below that of `usual`, over common values.
 
-    The standard error is that of a ratio of means r = b / a: of (b_i - r a_i) / a over seeds, or
-    over rounds if there is one seed."""
+    The interval is that of a ratio of means r = b / a: of (b_i - r a_i) / a over seeds, or over
+    rounds if there is one seed."""
     usual, other = usual.align(other, join="inner")
     both = usual.notna() & other.notna()
     usual, other = drop_missing(usual[both]), drop_missing(other[both])
@@ -319,9 +326,9 @@ def percent_reduction(usual: pd.DataFrame, other: pd.DataFrame) -> NotedMean:
         return NotedMean(NAN, NAN, BEFORE_AND_AFTER)
     several = usual.shape[1] > 1
     a, b = (np.asarray(v.mean() if several else v.iloc[:, 0], float) for v in (usual, other))
-    if a.mean() <= 0 or a.mean() < estimate(a).standard_error:
-        return NotedMean(NAN, NAN, "the drop does not exceed its standard error")
+    if not estimate(a).low > 0:
+        return NotedMean(NAN, NAN, "the interval of the drop reaches zero")
     ratio = b.mean() / a.mean()
-    error = estimate((b - ratio * a) / a.mean()).standard_error
-    note = f"{len(a)} seeds" if several else f"one seed, error over {len(a)} server rounds"
-    return NotedMean(100 * (1 - ratio), 100 * error, note)
+    half = estimate((b - ratio * a) / a.mean()).half_width
+    note = f"{len(a)} seeds" if several else f"one seed, interval over {len(a)} server rounds"
+    return NotedMean(100 * (1 - ratio), 100 * half, note)

@@ -98,6 +98,31 @@ DROP_SETTINGS = (
 )
 """The settings of figures 5 and 9 to 12, and a second kind of momentum."""
 
+CONVENTIONS = {"data": {"own_tests": "dealt"}}
+"""Training and test samples are dealt by one rule; a device is scored on its own test samples."""
+SAMPLES = "data.sample_share, training.sampling, training.weight_decay"
+SAMPLE_RULES = (
+    (0.2, "epochs", 0.0),
+    (1.0, "epochs", 0.0),
+    (0.2, "replacement", 0.0),
+    (1.0, "replacement", 0.0),
+    (0.2, "epochs", 5e-4),
+    (1.0, "epochs", 5e-4),
+)
+"""The share of the samples that is used, how minibatches are drawn, and the weight decay. The first
+follows that code; each of the others changes one thing or two."""
+CONVENTION_MEASURES = [*ACCURACIES, "label_mix"]
+PRINTED_GRID: Axes = {
+    **ALL_REGIMES,
+    "network.topology": plan.TOPOLOGIES,
+    "server.sampled, server.period": (
+        *((sampled, 5) for sampled in plan.SAMPLED),
+        *((20, period) for period in plan.PERIODS if period > 5),
+    ),
+    "server.primitive": BOTH,
+}
+"""The cells of tables 3 to 6, each once."""
+
 FLEET = "network.components, network.topology, model.name"
 FLEETS = (
     ((25,) * 4, "ring", "linear"),
@@ -313,6 +338,32 @@ _FURTHER = (
         quick_axes={"training.stepsize": (0.1,)},
         quick_base=MNIST_QUICK,
         quick_note="Quick runs one seed instead of three, and one stepsize instead of three.",
+    ),
+    StudyPlan(
+        "mnist-conventions",
+        "MNIST by the conventions of the first author's other code",
+        base=(MNIST, CONVENTIONS, {"evaluate": {"after": 80, "measures": CONVENTION_MEASURES}}),
+        axes={SAMPLES: SAMPLE_RULES, **PRINTED_GRID, "training.stepsize": STEPSIZES},
+        seeds=(5, 2),
+        quick_axes={SAMPLES: SAMPLE_RULES[:1], "training.stepsize": (0.1,)},
+        quick_base={"evaluate": {**FEW_LOOKS, "measures": CONVENTION_MEASURES}},
+        quick_note="Quick runs two seeds instead of five, one stepsize instead of four, and a "
+        "fifth of the samples without weight decay.",
+    ),
+    StudyPlan(
+        "cifar10-conventions",
+        "CIFAR-10 by the conventions of the first author's other code",
+        base=(
+            *(CIFAR10, CONVENTIONS),
+            {
+                "evaluate": {
+                    **FEW_LOOKS,
+                    **{"device_samples": 500, "measures": CONVENTION_MEASURES},
+                }
+            },
+        ),
+        axes={SAMPLES: SAMPLE_RULES, **PRINTED_GRID, "training.stepsize": STEPSIZES},
+        seeds=(5, 1),
     ),
 )
 """Studies that the paper does not have: they check what its tables depend on."""

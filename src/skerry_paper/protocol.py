@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skerry.analysis.statistics import Array, best_place, estimates, moments
+from skerry.analysis.statistics import Array, estimates, moments, t_test
 from skerry.errors import SkerryError, unknown
 from skerry_paper.plan import BOTH
 from skerry_paper.printed import CELL
@@ -26,6 +26,7 @@ from skerry_paper.study import (
     index_rows,
     read_rows,
     score_column,
+    tuned_places,
 )
 
 Scaling = Literal["standard", "unit"]
@@ -47,6 +48,7 @@ SCORINGS = {
     "own_accuracy": "devices, own labels",
     "own_accuracy_weighted": "devices, own labels, by samples held",
     "component_accuracy": "devices, their island's labels",
+    "label_mix_accuracy": "devices, all tests weighted by own labels",
 }
 """The measures that may be called the accuracy of a fleet, with their names in tables."""
 SHOWN_SCORINGS = ("own_accuracy", "average_accuracy")
@@ -54,10 +56,11 @@ SHOWN_SCORINGS = ("own_accuracy", "average_accuracy")
 model on all labels. They differ most."""
 
 FOUND = [
-    *("s2s", "s2a", "gap", "se", "low", "high", "seeds", "by_seed"),
-    *("stepsize_s2s", "stepsize_s2a", "tried"),
+    *("s2s", "s2a", "gap", "se", "half", "p", "seeds", "by_seed"),
+    *("stepsize_s2s", "stepsize_s2a", "tried", "at_edge"),
 ]
-"""Columns of `cell_gaps` besides CELL; `by_seed` is the gap of every seed, NaN without a pair."""
+"""Columns of `cell_gaps` besides CELL. `by_seed` is the gap of every seed, and `stepsize_s2s` and
+`stepsize_s2a` are the stepsizes chosen for every seed; NaN without a pair."""
 
 TIMINGS: dict[Timing, str] = {"final": "final round", "last 20": f"mean of the last {LAST} rounds"}
 SCALINGS = {"standard": "standardised inputs", "unit": "inputs in [0, 1]"}
@@ -72,7 +75,8 @@ class Protocol:
     """A key of SCORINGS."""
     timing: Timing
     stepsize: Stepsize
-    """"tuned" is the best stepsize of each cell and primitive by this score."""
+    """"tuned" is the best stepsize of each cell and primitive by this score, for each seed chosen
+    on the other seeds (`tuned_places`)."""
     scaling: Scaling
 
     def __post_init__(self) -> None:
@@ -145,9 +149,10 @@ def _measured(runs: pd.DataFrame, column: str) -> bool:
 def cell_gaps(studies: Sequence[StudyData], protocol: Protocol) -> pd.DataFrame:
     """A row per cell with the columns CELL and FOUND, over the seeds that both primitives finished.
 
-    `gap` is S2S minus S2A in percentage points, with its paired standard error `se` and 95 %
-    interval `low` to `high`. `tried` is the number of stepsizes. Cells without a common seed are
-    left out."""
+    `gap` is S2S minus S2A in percentage points, with its paired standard error `se`, the half-width
+    of its 95 % interval and the `p` of the paired t test. `tried` is the number of stepsizes, and
+    `at_edge` the number of choices, of a primitive and a seed, at either end of them. Cells without
+    a common seed are left out."""
     return TableGrid.of(table_runs(studies), protocol.scaling).cell_gaps(protocol)
 
 
@@ -189,20 +194,28 @@ class TableGrid:
         grid = self.at(protocol.stepsize)
         if not grid.row_cpvs.size:
             return pd.DataFrame(columns=[*CELL, *FOUND])
-        choice_cp, (s2s_cs, s2a_cs) = grid._paired(protocol.column)
-        gap_c = estimates(s2s_cs - s2a_cs)
+        choice_pcs, (s2s_cs, s2a_cs) = grid._paired(protocol.column)
+        gap_cs = s2s_cs - s2a_cs
+        gap_c = estimates(gap_cs)
+        ran_pcv = (grid.row_cpvs != NO_RUN).any(axis=3).swapaxes(0, 1)
+        tried_pc = ran_pcv.sum(axis=2)
+        first_pc, last_pc = ran_pcv.argmax(axis=2), ran_pcv.cumsum(axis=2).argmax(axis=2)
+        at_edge_pcs = (choice_pcs == first_pc[..., None]) | (choice_pcs == last_pc[..., None])
+        at_edge_pcs &= np.isfinite(gap_cs) & (tried_pc > 1)[..., None]
+        stepsize_pcs = np.where(np.isfinite(gap_cs), grid.stepsizes[choice_pcs], np.nan)
         found = grid.cells.assign(
             s2s=moments(s2s_cs)[0],
             s2a=moments(s2a_cs)[0],
             gap=[one.mean for one in gap_c],
             se=[one.standard_error for one in gap_c],
-            low=[one.low for one in gap_c],
-            high=[one.high for one in gap_c],
+            half=[one.half_width for one in gap_c],
+            p=t_test(gap_cs),
             seeds=[one.count for one in gap_c],
-            by_seed=[*(s2s_cs - s2a_cs)],
-            stepsize_s2s=grid.stepsizes[choice_cp[:, 0]],
-            stepsize_s2a=grid.stepsizes[choice_cp[:, 1]],
-            tried=(grid.row_cpvs != NO_RUN).any(axis=3).sum(axis=2).min(axis=1),
+            by_seed=[*gap_cs],
+            stepsize_s2s=[*stepsize_pcs[0]],
+            stepsize_s2a=[*stepsize_pcs[1]],
+            tried=tried_pc.min(axis=0),
+            at_edge=at_edge_pcs.sum(axis=(0, 2)),
         )
         return found[found["seeds"] > 0].reset_index(drop=True)
 
@@ -216,12 +229,13 @@ class TableGrid:
         return gap_cs
 
     def _paired(self, column: str) -> tuple[NDArray[np.int64], Array]:
-        """Chosen stepsize indices [c, p] and the scores there [p, c, s], for paired seeds only."""
+        """Chosen stepsize indices and the scores there [p, c, s], for paired seeds only."""
         score_cpvs = read_rows(self.runs, column, self.row_cpvs)
-        choice_cp = best_place(score_cpvs, self.row_cpvs != NO_RUN)
-        score_cps = np.take_along_axis(score_cpvs, choice_cp[..., None, None], axis=2)[:, :, 0]
+        choice_cps = tuned_places(score_cpvs, self.row_cpvs != NO_RUN)
+        score_cps = np.take_along_axis(score_cpvs, choice_cps[:, :, None], axis=2)[:, :, 0]
         paired_c1s = np.isfinite(score_cps).all(axis=1, keepdims=True)
-        return choice_cp, np.where(paired_c1s, score_cps, np.nan).swapaxes(0, 1)
+        found_cps = np.where(paired_c1s, score_cps, np.nan)
+        return choice_cps.swapaxes(0, 1), found_cps.swapaxes(0, 1)
 
 
 def table_runs(studies: Sequence[StudyData]) -> pd.DataFrame:

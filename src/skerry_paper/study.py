@@ -6,6 +6,7 @@ the files can make them again without running anything.
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
@@ -17,7 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skerry.analysis.run_table import final_value
-from skerry.analysis.statistics import Array, best_place
+from skerry.analysis.statistics import Array, best_place, best_place_elsewhere
 from skerry.config.experiment import Experiment
 from skerry.errors import RecordsError, skerry_command
 from skerry.files import replace_file
@@ -30,8 +31,17 @@ Timing = Literal["final", "last 20"]
 FACTORS = (
     *("dataset", "scaling", "model", "islands", "intra", "inter", "topology", "dynamic", "share"),
     *("period", "primitive", "beta", "optimizer", "stepsize", "rounds", "seed"),
+    *("samples", "sampling", "weight_decay", "own_tests"),
 )
-"""The factors in which runs of the reproduction differ, in the paper's terms; `share` is K/n."""
+"""The factors in which runs of the reproduction differ, in the paper's terms; `share` is K/n, and
+`samples` the share of the samples that is used."""
+LATER_FACTORS: dict[str, float | str] = {
+    "samples": 1.0,
+    "sampling": "replacement",
+    "weight_decay": 0.0,
+    "own_tests": "label_mix",
+}
+"""Factors that older files do not have, with their values there."""
 
 MODELS = {"mnist": "linear", "cifar10": "cnn_cifar10", "cifar100": "cnn_cifar100"}
 ISLANDS = "50, 50"
@@ -250,6 +260,10 @@ def factors_of(experiment: Experiment) -> dict[str, Any]:
         "stepsize": round(experiment.training.stepsize, 6),
         "rounds": experiment.rounds,
         "seed": experiment.seed,
+        "samples": data.sample_share,
+        "sampling": experiment.training.sampling,
+        "weight_decay": experiment.training.weight_decay,
+        "own_tests": data.own_tests,
     }
 
 
@@ -258,18 +272,38 @@ NO_RUN = -1
 
 
 def at_best_stepsize(runs: pd.DataFrame, column: str, by: Sequence[str] = ()) -> pd.DataFrame:
-    """Keep, in each group of runs, the runs at the stepsize that is best for `column`.
-
-    Groups are the distinct values of the columns `by`; `best_place` decides which is best."""
+    """Keep, in each group of runs, each seed's run at the stepsize that `tuned_places` chooses by
+    `column`. Groups are the distinct values of the columns `by`."""
     if runs.empty:
         return runs
     group = runs.groupby([*by]).ngroup().to_numpy() if by else np.zeros(len(runs), dtype=int)
     stepsize = np.unique(runs["stepsize"].to_numpy(float), return_inverse=True)[1]
     seed = np.unique(runs["seed"].to_numpy(int), return_inverse=True)[1]
     row_gvs = index_rows(group, stepsize, seed)
-    choice_g = best_place(read_rows(runs, column, row_gvs), row_gvs != NO_RUN)
-    best: pd.DataFrame = runs[stepsize == choice_g[group]]
+    choice_gs = tuned_places(read_rows(runs, column, row_gvs), row_gvs != NO_RUN)
+    best: pd.DataFrame = runs[stepsize == choice_gs[group, seed]]
     return best
+
+
+def tuned_places(score_vs: Array, ran_vs: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """For each seed, the place of the stepsize that is best on the other seeds, [..., s]: no run
+    is scored at a stepsize that it helped to choose. Leading dimensions are those of the result.
+
+    A seed whose others were run with a single stepsize is tuned on itself: nothing else is known.
+    """
+    by_others_vs = ran_vs.sum(axis=-1, keepdims=True) > ran_vs
+    known_s = by_others_vs.sum(axis=-2) > 1
+    alone_1 = best_place(score_vs, ran_vs)[..., None]
+    return np.where(known_s, best_place_elsewhere(score_vs, ran_vs), alone_1)
+
+
+def stepsize_counts(chosen: Iterable[float]) -> str:
+    """The stepsizes chosen for some seeds: `0.1`, or `0.1 (4 seeds), 0.0316 (1)`."""
+    counts = Counter(f"{size:.3g}" for size in chosen if math.isfinite(size)).most_common()
+    if len(counts) == 1:
+        return counts[0][0]
+    words = [f"{size} ({count})" for size, count in counts]
+    return ", ".join(words).replace(")", " seeds)", 1)
 
 
 def index_rows(*codes: NDArray[Any]) -> RowIndex:
@@ -290,10 +324,12 @@ def read_rows(runs: pd.DataFrame, column: str, rows: RowIndex) -> Array:
 
 
 def _with_all_factors(runs: pd.DataFrame) -> pd.DataFrame:
-    """Add the model and islands to files that were written before these were factors."""
-    if "islands" in runs or "dataset" not in runs:
+    """Add the factors that did not exist when a file was written."""
+    if "dataset" not in runs:
         return runs
-    runs = runs.assign(model=runs["dataset"].map(MODELS), islands=ISLANDS)
+    if "islands" not in runs:
+        runs = runs.assign(model=runs["dataset"].map(MODELS), islands=ISLANDS)
+    runs = runs.assign(**{n: v for n, v in LATER_FACTORS.items() if n not in runs})
     factors = [name for name in FACTORS if name in runs]
     return runs[[*factors, *runs.columns.difference(factors, sort=False)]]
 

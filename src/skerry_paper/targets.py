@@ -6,10 +6,20 @@ from typing import Literal
 
 from skerry.errors import SkerryError, argument, skerry_command, unknown
 from skerry_paper.plan import CORNERS, PERIODS, SAMPLED, SAMPLED_OR_ALL, SPLITS, Axes, Profile
-from skerry_paper.plans import ABOVE, BELOW, DATASETS, PLANS, PlanSlice
+from skerry_paper.plans import (
+    ABOVE,
+    BELOW,
+    DATASETS,
+    PLANS,
+    SAMPLE_RULES,
+    SAMPLES,
+    PlanSlice,
+)
 from skerry_paper.printed import TABLE_AXES, Along
 
-TableKind = Literal["gap tables", "aggregates", "protocols", "stepsizes", "variants", "guidelines"]
+TableKind = Literal[
+    "gap tables", "aggregates", "protocols", "stepsizes", "variants", "guidelines", "conventions"
+]
 FigureKind = Literal["bounds", "accuracies", "gap maps", "learning curves", "server rounds"]
 Kind = TableKind | FigureKind | Literal["blend", "timing", "drops"]
 """Kind of a target; `skerry_paper.views` has a view for each."""
@@ -93,7 +103,7 @@ SLICES: dict[Along, Axes] = {
     "period": {"server.period": PERIODS, "server.sampled": (20,)},
 }
 STEPSIZE: dict[float, Axes] = {
-    size: {"training.stepsize": (size,)} for size in (BELOW, 10**-1.5, ABOVE)
+    size: {"training.stepsize": (size,)} for size in (BELOW, 0.01, 10**-1.5, 0.1, ABOVE)
 }
 NEXT_SMALLER: Axes = {"training.stepsize": (0.01, 10**-1.5)}
 """The stepsizes below 0.1, which is nearly always the best."""
@@ -273,6 +283,26 @@ _TARGETS = (
         "guidelines",
         (PlanSlice("fleets"),),
         also_shows=("mnist", "mnist-raw", "cifar10", "mnist-blend"),
+    ),
+    Target(
+        "conventions",
+        "The tables by the conventions of the first author's other code",
+        "conventions",
+        (
+            PlanSlice("mnist-conventions"),
+            *(
+                PlanSlice("cifar10-conventions", {SAMPLES: SAMPLE_RULES[:1], **STEPSIZE[size]})
+                for size in (10**-1.5, 0.1, 0.01)
+            ),
+            *(
+                PlanSlice(
+                    "cifar10-conventions",
+                    {SAMPLES: [rule], "network.topology": ("ring",), **STEPSIZE[10**-1.5]},
+                )
+                for rule in SAMPLE_RULES[1:]
+            ),
+        ),
+        also_shows=("mnist", "cifar10", "cifar10-stepsizes"),
     ),
 )
 TARGETS = {target.name: target for target in _TARGETS}

@@ -6,21 +6,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from skerry.errors import RecordsError
 from skerry.theory.operators import best_beta
 from skerry_paper.blends import (
     GOALS,
     THEORY_CHOICES,
+    bends,
     best_betas,
     blend_table,
-    operating_points,
-    pareto_front,
     theory_betas,
 )
-from skerry_paper.study import StudyData, final_column, last_20_column
+from skerry_paper.study import LATER_FACTORS, StudyData, final_column, last_20_column
 
 BETAS = (0.0, 0.25, 0.5, 0.75, 1.0)
 GLOBAL, OWN = GOALS
@@ -47,6 +44,7 @@ def study_of(
         "period": 5,
         "optimizer": "fedavg",
         "rounds": 100,
+        **LATER_FACTORS,
     }
     rows = [
         setting
@@ -79,19 +77,16 @@ def table(study: StudyData, goal: str = GLOBAL) -> pd.DataFrame:
     return found[found["goal"] == goal].set_index("beta")
 
 
-def test_differences_from_the_ends_are_paired() -> None:
-    """What seeds do to all betas alike does not blur the differences from the ends."""
-    rows = table(study_of(hill))
-    assert rows.loc[0.75, "above_s2s"] == pytest.approx(0.75**2, abs=0.01)
-    assert rows.loc[0.75, "above_s2a"] == pytest.approx(0.25**2, abs=0.01)
-    assert rows.loc[0.75, "above_s2a_se"] < 0.01 < 1 < rows.loc[0.75, "se"]
-    assert rows.loc[0.0, "above_s2s"] == rows.loc[1.0, "above_s2a"] == 0
+def best(study: StudyData, goal: str = GLOBAL) -> pd.Series:
+    return best_betas(blend_table(study)).set_index("goal").loc[goal]
 
 
-def test_only_a_middle_that_is_above_both_ends_beats_them() -> None:
-    """On a hill with its top at 0.75, the betas above S2A's height beat both ends; no end does."""
-    rows = table(study_of(hill))
-    assert rows.index[rows["beats_both"]].tolist() == [0.75]
+def test_leads_are_paired() -> None:
+    """What seeds do to all betas alike does not blur the lead over the better end."""
+    found = best(study_of(hill))
+    assert found["lead"] == pytest.approx(0.25**2, abs=0.01)
+    assert found["lead_half"] < 0.01 < 1 < found["half"]
+    assert found["middle_wins"]
 
 
 def test_a_lead_within_the_noise_does_not_count() -> None:
@@ -100,28 +95,76 @@ def test_a_lead_within_the_noise_does_not_count() -> None:
     def noisy(beta: float, eta: float, seed: int) -> float:
         return 90 + (0.1 + (-1) ** seed) * (beta == 0.5)
 
-    rows = table(study_of(noisy, seeds=4))
-    assert rows.loc[0.5, "above_s2s"] == pytest.approx(0.1)
-    assert not rows["beats_both"].any()
+    found = best(study_of(noisy, betas=(0.0, 0.5, 1.0), seeds=4))
+    assert found["lead"] == pytest.approx(0.1)
+    assert found["lead_p"] > 0.5
+    assert not found["middle_wins"]
+    assert not found["above_wins"]
 
 
-def test_p_is_that_of_the_less_certain_end() -> None:
-    """A middle that is far above S2S and level with S2A is not certain to differ from both."""
+def test_a_middle_is_compared_with_the_better_end() -> None:
+    """A middle that is far above S2S and level with S2A does not beat both."""
 
     def average(beta: float, eta: float, seed: int) -> float:
         return 80 + 5 * (beta > 0) + 0.1 * (-1) ** seed * (beta == 0.5) + 0.01 * seed * (beta == 0)
 
-    rows = table(study_of(average, betas=(0.0, 0.5, 1.0), seeds=4))
-    assert rows.loc[0.5, "above_s2s"] > 50 * rows.loc[0.5, "above_s2s_se"]
-    assert rows.loc[0.5, "p"] == pytest.approx(1)
-    assert rows.loc[[0.0, 1.0], "p"].isna().all()
+    found = best(study_of(average, betas=(0.0, 0.5, 1.0), seeds=4))
+    assert (found["end"], found["lead"]) == ("s2a", pytest.approx(0))
+    assert not found["middle_wins"]
+    assert found["above"] == pytest.approx(2.5, abs=0.02)
+    assert found["above_wins"]
 
 
-def test_one_seed_beats_nobody() -> None:
-    """A single seed has no standard error, so no lead is beyond it."""
-    rows = table(study_of(hill, seeds=1))
-    assert rows["above_s2s_se"].isna().all()
-    assert not rows["beats_both"].any()
+def test_two_seeds_beat_nobody() -> None:
+    """Fewer than three seeds cannot be tested, so no lead is clear."""
+    found = best(study_of(hill, seeds=2))
+    assert np.isnan(found["lead_p"])
+    assert not found["middle_wins"]
+
+
+def test_the_lucky_beta_of_a_seed_is_not_chosen_for_it() -> None:
+    """Each seed has another beta that is 10 points better: chosen on the others, none is found."""
+
+    def lucky(beta: float, eta: float, seed: int) -> float:
+        return 80 + 10 * (beta == (0.25, 0.5, 0.75)[seed])
+
+    found = best(study_of(lucky))
+    assert found["lead"] == pytest.approx(0)
+    assert found["above"] == pytest.approx(0)
+
+
+def test_a_straight_line_has_no_bend() -> None:
+    """Accuracies on the line between the ends lie 0 above it at every beta; a parabola with its
+    top in the middle lies 4 beta (1 - beta) times its height above it."""
+    wobble = (0.001, -0.002, 0.003)
+    straight = bends(blend_table(study_of(lambda b, e, s: 80 + 3 * b + wobble[s])))
+    assert straight["above"].to_numpy() == pytest.approx(0)
+    assert not straight["clear"].any()
+    bent = bends(
+        blend_table(study_of(lambda b, e, s: 80 + 3 * b + 4 * b * (1 - b) * (0.5 + wobble[s])))
+    )
+    bent = bent[bent["goal"] == GLOBAL].set_index("beta")
+    assert bent["above"].to_dict() == pytest.approx({0.25: 0.375, 0.5: 0.5, 0.75: 0.375}, abs=0.01)
+    assert bent["clear"].all()
+
+
+def test_bends_are_means_over_settings_in_which_islands_differ() -> None:
+    """A bend of 0.2 on the ring and 0.4 on the complete graph is 0.3; alike islands are not in."""
+
+    def bend(height: float) -> Score:
+        return lambda b, e, s: 80 + height * (b == 0.5) + 0.001 * s * b
+
+    parts = [
+        study_of(bend(0.2), topology="ring"),
+        study_of(bend(0.4), topology="complete"),
+        study_of(bend(9.0), inter="iid"),
+    ]
+    runs = pd.concat([one.runs for one in parts], ignore_index=True)
+    found = bends(blend_table(StudyData("mnist-blend", {}, runs, parts[0].curves)))
+    row = found[(found["goal"] == GLOBAL) & (found["beta"] == 0.5)].iloc[0]
+    assert row["above"] == pytest.approx(0.3, abs=0.01)
+    assert (row["lowest"], row["highest"]) == pytest.approx((0.2, 0.4), abs=0.01)
+    assert row["settings"] == 2
 
 
 def test_every_beta_has_the_best_stepsize_of_its_goal() -> None:
@@ -138,69 +181,32 @@ def test_every_beta_has_the_best_stepsize_of_its_goal() -> None:
     assert table(study, OWN)["stepsize"].tolist() == [0.01] * 5
 
 
-def test_the_front_holds_points_that_can_be_run() -> None:
-    """A point of the front is one beta with one stepsize, never the best of two stepsizes."""
-
-    def average(beta: float, eta: float, seed: int) -> float:
-        return 80 + 2 * beta + (eta == 0.1)
-
-    def own(beta: float, eta: float, seed: int) -> float:
-        return 90 - 2 * beta - (beta == 0.5) * 3 - (eta == 0.1) * (0.5 if beta < 1 else -0.5)
-
-    points = operating_points(study_of(average, own, stepsizes=(0.01, 0.1)))
-    on_front = points[points["front"]]
-    pairs = list(zip(on_front["beta"], on_front["stepsize"], strict=True))
-    assert (1.0, 0.01) not in pairs
-    assert (1.0, 0.1) in pairs
-    assert 0.5 not in on_front["beta"].to_numpy()
-    assert {0.0, 0.25} <= set(on_front["beta"])
-    marked = table(study_of(average, own, stepsizes=(0.01, 0.1)))["front"]
-    assert set(marked.index[marked]) == set(on_front["beta"])
-
-
-POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12)
-
-
-@given(POINTS)
-def test_the_front_covers_everything(points: list[tuple[int, int]]) -> None:
-    """No point of the front beats another of it, and every point off it is beaten by one on it."""
-    values = np.array(points, float)
-    front = pareto_front(values)
-
-    def beats(a: Any, b: Any) -> bool:
-        return bool((a >= b).all() and (a > b).any())
-
-    assert front.any()
-    assert not any(beats(a, b) for a in values[front] for b in values[front])
-    assert all(any(beats(a, b) for a in values[front]) for b in values[~front])
-
-
 def test_the_best_beta_is_named_for_each_goal() -> None:
-    """Each setting and goal names its own best beta, the better end, and the lead over that."""
+    """Each setting and goal names its own best beta, the better end, and the lead over that, which
+    is negative where an end is best."""
     near, far = study_of(hill, period=5), study_of(lambda b, e, s: 80 + b, period=20)
     both = StudyData(
         "mnist-blend", {}, pd.concat([near.runs, far.runs], ignore_index=True), near.curves
     )
-    best = best_betas(blend_table(both)).set_index(["period", "goal"])
-    assert len(best) == 4
-    top = best.loc[(5, GLOBAL)]
+    found = best_betas(blend_table(both)).set_index(["period", "goal"])
+    assert len(found) == 4
+    top = found.loc[(5, GLOBAL)]
     assert (top["beta"], top["end"]) == (0.75, "s2a")
     assert top["lead"] == pytest.approx(0.25**2, abs=0.01)
     assert top["middle_wins"]
-    assert best.loc[(20, GLOBAL), "beta"] == 1
-    assert best.loc[(20, GLOBAL), "lead"] == 0
-    assert not best.loc[(20, GLOBAL), "middle_wins"]
-    assert (best.loc[(5, OWN), "beta"], best.loc[(5, OWN), "end"]) == (0, "s2s")
+    assert found.loc[(20, GLOBAL), "beta"] == 1
+    assert found.loc[(20, GLOBAL), "lead"] == pytest.approx(-0.25)
+    assert not found.loc[(20, GLOBAL), "middle_wins"]
+    assert (found.loc[(5, OWN), "beta"], found.loc[(5, OWN), "end"]) == (0, "s2s")
 
 
 def test_ends_that_were_not_run_leave_nothing_to_compare() -> None:
-    """Without S2A its column is empty, no middle beats both, and the lead is over S2S."""
-    found = blend_table(study_of(hill, betas=(0.0, 0.5)))
-    assert found["above_s2a"].isna().all()
-    assert not found["beats_both"].any()
-    best = best_betas(found).set_index("goal")
-    assert best.loc[GLOBAL, "end"] == "s2s"
-    assert best.loc[GLOBAL, "lead"] > 0
+    """Without S2A there is no line to be above, and the lead is over S2S."""
+    found = best(study_of(hill, betas=(0.0, 0.5)))
+    assert found["end"] == "s2s"
+    assert found["lead"] > 0
+    assert np.isnan(found["above"])
+    assert not found["above_wins"]
 
 
 def test_timing_is_what_was_asked() -> None:

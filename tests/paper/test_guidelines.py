@@ -24,7 +24,7 @@ def test_the_rule_is_that_of_the_conclusion(inter, intra, share, period, choice)
 
 
 def cells(*rows):
-    names = ["inter", "intra", "topology", "share", "period", "gap", "se"]
+    names = ["inter", "intra", "topology", "share", "period", "gap", "p"]
     return pd.DataFrame(rows, columns=names)
 
 
@@ -32,9 +32,9 @@ def test_a_rule_is_judged_by_decided_cells_and_costs_all():
     """One right, one wrong by half a point, one too close to call."""
     found = judge(
         cells(
-            ("non-iid", "iid", "ring", 0.2, 5, 1.0, 0.1),
-            ("iid", "iid", "ring", 0.2, 5, 0.5, 0.1),
-            ("iid", "iid", "ring", 0.2, 5, 0.1, 0.1),
+            ("non-iid", "iid", "ring", 0.2, 5, 1.0, 0.001),
+            ("iid", "iid", "ring", 0.2, 5, 0.5, 0.001),
+            ("iid", "iid", "ring", 0.2, 5, 0.1, 0.3),
         ),
         RULES[GUIDELINE],
     )

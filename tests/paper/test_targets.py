@@ -9,7 +9,10 @@ from skerry.errors import SkerryError
 from skerry_paper.plans import FEW_LOOKS, PLANS, PlanSlice, count_plan_runs, runs_of
 from skerry_paper.targets import ALL, TARGETS, Request
 
-OWN = ["protocol", "blend", "timing", "stepsizes", "drops", "variants", "guidelines"]
+OWN = [
+    *("protocol", "blend", "timing", "stepsizes", "drops", "variants", "guidelines"),
+    "conventions",
+]
 
 
 def needs_of(names, datasets, profile):

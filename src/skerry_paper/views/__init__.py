@@ -13,6 +13,7 @@ from skerry_paper.views.accuracies import accuracies_view
 from skerry_paper.views.aggregates import aggregates_view
 from skerry_paper.views.blend import blend_view
 from skerry_paper.views.bound_claims import bounds_view
+from skerry_paper.views.conventions import conventions_view
 from skerry_paper.views.curves import learning_curves_view, server_rounds_view
 from skerry_paper.views.drops import drops_view
 from skerry_paper.views.formatting import dataset_name
@@ -40,8 +41,9 @@ VIEWS: dict[Kind, Callable[[Target, Studies], View]] = {
     "drops": drops_view,
     "variants": variants_view,
     "guidelines": guidelines_view,
+    "conventions": conventions_view,
 }
-NEED_THEIR_OWN_RUNS: tuple[Kind, ...] = ("timing", "stepsizes", "drops", "variants")
+NEED_THEIR_OWN_RUNS: tuple[Kind, ...] = ("timing", "stepsizes", "drops", "variants", "conventions")
 """Views that show nothing if only the studies of other targets are available."""
 
 

@@ -23,9 +23,9 @@ FIELDS: dict[Along, str] = {"share": "server.sampled", "period": "server.period"
 """The field of each axis, which figures of a store are labelled by."""
 ENDS: dict[Along, tuple[float, float]] = {"share": (0.2, 1.0), "period": (5, 20)}
 NOTE = (
-    "Means over seeds ± standard error, each primitive at its best stepsize in each cell. The "
-    "figures are after 100 rounds, as the paper states. At K/n = 1 S2S and S2A are the same. The "
-    "text's numbers are for both data sets together."
+    "Means over seeds with 95 % intervals, each seed at the stepsize that is best on the other "
+    "seeds, for each cell and primitive. The figures are after 100 rounds, as the paper states. At "
+    "K/n = 1 S2S and S2A are the same. The text's numbers are for both data sets together."
 )
 
 
@@ -58,8 +58,8 @@ def accuracies_view(target: Target, studies: Studies) -> View:
 
 
 def _mean_accuracies(study: StudyData, protocol: Protocol) -> pd.DataFrame:
-    """A row per cell and primitive at its best stepsize: `mean` over seeds, and `high`, one
-    standard error above it."""
+    """A row per cell and primitive, tuned: `mean` over seeds, and `high`, the upper end of its 95 %
+    interval."""
     runs = study.runs[study.runs["primitive"].isin(BOTH)]
     runs = at_best_stepsize(runs, protocol.column, [*CELL, "primitive"])
     table = runs.pivot_table(index=[*CELL, "primitive"], columns="seed", values=protocol.column)
@@ -68,7 +68,7 @@ def _mean_accuracies(study: StudyData, protocol: Protocol) -> pd.DataFrame:
         {
             "measure": protocol.scoring,
             "mean": [one.mean for one in found],
-            "high": [one.mean + one.standard_error for one in found],
+            "high": [one.high for one in found],
         },
         index=table.index,
     ).reset_index()

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from skerry.analysis.compare import LEVEL
 from skerry.report.figures.final_values import front
 from skerry.report.figures.panels import Panel
 from skerry.report.figures.series import labelled, with_known_labels
@@ -20,12 +21,23 @@ from skerry_paper.views import formatting as fmt
 from skerry_paper.views.view import NamedFigure, View, not_run, page_figure
 
 X, Y = blends.GOALS
+MIDDLE = 0.5
+"""The blend that the verdict names: halfway between S2S and S2A, chosen by nobody."""
 NOTE = (
-    "In the figures each β is at the stepsize that is best for the mean of both goals; bars are "
-    "95 % intervals over seeds. In the tables each β is at the stepsize that is best for that "
-    "goal. Lead: the accuracy of the best β minus that of the better of S2S (β = 0) and S2A "
-    "(β = 1), paired by seed, ± standard error. The best of several betas is selected, so a lead "
-    "of about one standard error may be chance."
+    "In the figures each β is at the stepsize that is best for the mean of both goals, in the "
+    "tables at the one that is best for that goal. Every choice, of a stepsize or a β, is made for "
+    "each seed on the other seeds; the most frequent β is shown. Lead: the best β strictly between "
+    "0 and 1 minus the better of S2S (β = 0) and S2A (β = 1). Above the line: the largest distance "
+    "of such a β from the straight line between S2S and S2A. Both are paired by seed; ± and bars "
+    f"are 95 % intervals over seeds. Clear (*): a t test over seeds at level {LEVEL}, with Holm's "
+    "correction over the settings of a table."
+)
+BEND_NOTE = (
+    "Points above the straight line between S2S (β = 0) and S2A (β = 1), as a mean over the "
+    "settings in which islands differ, ± half of the 95 % interval over seeds. No β is chosen "
+    f"here. Clear (*): a t test over seeds at level {LEVEL}, with Holm's correction over the β and "
+    "H of a goal. S2A in a share β of the runs and S2S in the others would lie on the "
+    "line. {shares} Stepsizes are tuned for each goal."
 )
 
 
@@ -34,18 +46,69 @@ def blend_view(target: Target, studies: Studies) -> View:
     (study,) = studies.values()
     table = blends.blend_table(study)
     best = blends.theory_betas(blends.best_betas(table), table, study.constants)
-    parts = []
-    for goal in blends.GOALS:
-        rows = best[best["goal"] == goal]
-        parts.append(f"{SCORINGS[goal]} {fmt.out_of(int(rows['middle_wins'].sum()), len(rows))}")
-    wins = "; ".join(parts)
-    verdict = f"Settings in which a blend beats both S2S and S2A by its standard error: {wins}."
+    by_goal = {SCORINGS[goal]: best[best["goal"] == goal] for goal in blends.GOALS}
+    wins = "; ".join(
+        f"{name} {fmt.out_of(int(rows['middle_wins'].sum()), len(rows))}"
+        for name, rows in by_goal.items()
+    )
+    verdict = f"Settings in which a blend clearly beats both S2S and S2A: {wins}."
+    bent = blends.bends(table)
+    verdict += _bend(bent)
     pictures = [_picture(target, study, topology) for topology in study.runs["topology"].unique()]
     sheets = [_sheet(best[best["goal"] == goal], goal) for goal in blends.GOALS]
     theory = [_theory_sheet(best[best["goal"] == X])]
     theory += [] if study.constants is None else [_constants_sheet(study.constants)]
     verdict += _cost_of_theory(best)
-    return View(target, verdict, (*pictures, *sheets, NOTE, *theory, blends.THEORY_NOTE))
+    note = NOTE + fmt.edges_sentence([table], primitives=1)
+    bend = (_bend_sheet(bent), BEND_NOTE.format(shares=_shares(table))) if len(bent) else ()
+    parts = (*bend, *pictures, *sheets, note, *theory, blends.THEORY_NOTE)
+    return View(target, verdict, parts)
+
+
+def _bend(bent: pd.DataFrame) -> str:
+    """A sentence on how far the middle blend lies above the line from S2S to S2A, for each H."""
+    parts = []
+    for period, rows in bent[bent["beta"] == MIDDLE].groupby("period"):
+        found = [f"{SCORINGS[row['goal']]} {_above(row)}" for row in rows.to_dict("records")]
+        parts.append(f"at H = {period} {' and '.join(found)}")
+    if not parts:
+        return ""
+    return (
+        f" Where islands differ, β = {MIDDLE:g} lies above the straight line between S2S and S2A "
+        f"by, in points, as a mean over settings: {'; '.join(parts)} (*: clear)."
+    )
+
+
+def _bend_sheet(bent: pd.DataFrame) -> Sheet:
+    """A row per H and goal, a column per beta strictly between 0 and 1."""
+    betas = sorted(bent["beta"].unique())
+    rows = []
+    for (period, goal), part in bent.groupby(["period", "goal"], sort=False):
+        by_beta = {row["beta"]: row for row in part.to_dict("records")}
+        cells = (_above(by_beta[beta]) if beta in by_beta else NOTHING for beta in betas)
+        rows.append((str(period), SCORINGS[str(goal)], *cells))
+    header = ("H", "scored", *(f"β = {beta:g}" for beta in betas))
+    title = "Above the line between S2S and S2A, where islands differ"
+    return Sheet(title, header, tuple(rows), "rl" + "r" * len(betas))
+
+
+def _shares(table: pd.DataFrame) -> str:
+    """A sentence on what the middle blend has of the gain and of the loss from S2S to S2A."""
+    differ = table[table["inter"] == "non-iid"]
+    parts = []
+    for period, rows in differ.groupby("period"):
+        means = rows.groupby(["goal", "beta"])["mean"].mean().unstack()
+        if {0.0, MIDDLE, 1.0} <= set(means):
+            way = (means[MIDDLE] - means[0.0]) / (means[1.0] - means[0.0])
+            parts.append(
+                f"at H = {period} β = {MIDDLE:g} has {way[X]:.0%} of what S2A gains over S2S for "
+                f"the average model, and {way[Y]:.0%} of what S2A loses on own labels"
+            )
+    return f"Where islands differ, {'; '.join(parts)}." if parts else ""
+
+
+def _above(row: Mapping[Any, Any]) -> str:
+    return fmt.with_error(row["above"], row["half"]) + " *" * bool(row["clear"])
 
 
 def _cost_of_theory(best: pd.DataFrame) -> str:
@@ -110,10 +173,13 @@ def _figure(study: StudyData, title: str) -> Figure:
 
 
 def _sheet(best: pd.DataFrame, goal: str) -> Sheet:
-    header = ("intra / inter", "topology", "H", "best β", "accuracy", "better end", "lead")
+    header = (
+        *("intra / inter", "topology", "H", "best β", "accuracy", "better end"),
+        *("best between", "lead", "highest above the line", "above the line"),
+    )
     rows = tuple((*_setting(row), *_found(row)) for row in _in_order(best))
     title = f"Best β for the {SCORINGS[goal]}" if goal == X else f"Best β for {SCORINGS[goal]}"
-    return Sheet(title, header, rows, "llrrrlr")
+    return Sheet(title, header, rows, "llrrrlrrrr")
 
 
 def _theory_sheet(best: pd.DataFrame) -> Sheet:
@@ -153,7 +219,10 @@ def _setting(row: Mapping[str, Any]) -> tuple[str, ...]:
 def _found(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"{row['beta']:g}",
-        fmt.with_error(row["mean"], row["se"]).lstrip("+"),
+        fmt.with_interval(row["mean"], row["half"]),
         row["end"].upper() if isinstance(row["end"], str) else NOTHING,
-        fmt.with_error(row["lead"], row["lead_se"]),
+        f"{row['middle']:g}",
+        fmt.with_error(row["lead"], row["lead_half"]) + " *" * row["middle_wins"],
+        f"{row['bent']:g}",
+        fmt.with_error(row["above"], row["above_half"]) + " *" * row["above_wins"],
     )

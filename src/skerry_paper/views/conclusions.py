@@ -6,11 +6,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from skerry.analysis.statistics import estimate, moments
-from skerry.report.text import NOTHING, Sheet, plus_minus
+from skerry.analysis.compare import LEVEL
+from skerry.analysis.statistics import estimate, moments, t_test
+from skerry.report.text import Sheet, plus_minus
 from skerry_paper import agreement as ag
 from skerry_paper.agreement import Agreement, Found, Ranked
-from skerry_paper.printed import TABLE_AXES
+from skerry_paper.printed import TABLE_AXES, printed_cells
 from skerry_paper.protocol import (
     SCORINGS,
     SHOWN_PROTOCOLS,
@@ -37,11 +38,11 @@ CHOICE_NOTE = (
     "should be good on all labels, use those of the average model."
 )
 LEADS_NOTE = (
-    "Leads are means over all cells with K < n, in points, ± 95 % interval over seeds, at the best "
-    "stepsize tried for each cell and primitive. A lead within its interval, or of at most "
-    f"{SMALL_GAP:g} points, counts as none. In brackets: the cells in which the leader is ahead. "
-    " Final: after 100 rounds, the timing that the paper states; last 20: the mean over the "
-    "last 20 rounds."
+    "Leads are means over all cells with K < n, in points, ± 95 % interval over seeds, each seed "
+    "at the stepsize that is best on the other seeds, for each cell and primitive. A lead counts "
+    f"if a t test over seeds shows it at level {LEVEL} and it exceeds {SMALL_GAP:g} points. In "
+    "brackets: the cells in which the leader is ahead. Final: after 100 rounds, the timing that "
+    "the paper states; last 20: the mean over the last 20 rounds."
 )
 ISLANDS = {"non-iid": "differ", "iid": "alike"}
 
@@ -58,6 +59,8 @@ class LeadSummary:
     mean: float
     half: float
     """Half-width of the 95 % interval of `mean` over seeds."""
+    p: float
+    """Of the t test over seeds; NaN for fewer than three."""
     ahead: int
     """Number of cells in which the leader is ahead."""
     cells: int
@@ -74,12 +77,13 @@ class LeadSummary:
         gap_c = gap_c[np.isfinite(gap_c)]
         over_seeds = estimate(gap_s)
         ahead = int((gap_c * over_seeds.mean > 0).sum())
-        return cls(dataset, inter, over_seeds.mean, over_seeds.half_width, ahead, len(gap_c))
+        p = float(t_test([gap_s])[0])
+        return cls(dataset, inter, over_seeds.mean, over_seeds.half_width, p, ahead, len(gap_c))
 
     @property
     def leader(self) -> str:
-        """S2S, S2A, or neither: the lead must exceed its interval and SMALL_GAP."""
-        if abs(self.mean) <= SMALL_GAP or abs(self.mean) <= self.half:
+        """S2S, S2A, or neither: the lead must pass a t test and exceed SMALL_GAP."""
+        if abs(self.mean) <= SMALL_GAP or not self.p <= LEVEL:
             return "neither"
         return "S2S" if self.mean > 0 else "S2A"
 
@@ -133,66 +137,12 @@ def scoring_sentence(leads: LeadTable) -> str:
 # Distance from the printed gaps
 
 
-def closest_sheet(studies: Studies, found: Found) -> Sheet:
-    """For each data set: the stated protocol under both scorings, the closest protocol at each
-    timing, and two baselines."""
-    rows = []
-    for dataset, ranked in found.items():
-        printed = ag.printed_of(dataset)
-        parts: dict[tuple[str, str], Agreement] = {}
-        for scoring, met in _stated_agreements(studies, dataset).items():
-            parts["as stated: final round, tuned", SCORINGS[scoring]] = met
-        for timing in SHOWN_TIMINGS:
-            for protocol, met in [*ag.with_timing(ranked, timing).items()][:1]:
-                parts[f"closest, {TIMINGS[timing]}", _without_timing(protocol)] = met
-        baseline = ag.baselines(printed)
-        parts |= {(name, NOTHING): baseline[name] for name in (ag.ALWAYS_S2S, ag.ZERO)}
-        for key, met in parts.items():
-            distance, *others = fmt.agreement_cells(met)[:3]
-            noiseless = fmt.decimal(met.without_noise)
-            rows.append((fmt.dataset_name(dataset), *key, distance, noiseless, *others))
-    header = ("data set", "", "scored", "distance", "without noise", "ranks", "signs")
-    return Sheet("Distance from the printed gaps", header, tuple(rows), "lllrrrr")
-
-
-CLOSENESS_NOTE = (
-    "Distance: root mean square difference from the printed gaps, in points. Ranks: Spearman's "
-    "correlation with them. Both ± half of the 95 % interval over seeds. Without noise: the "
-    "distance after subtracting the variance of our own seeds, an estimate for very many seeds. "
-    f"Signs: how many of the printed gaps above {SMALL_GAP:g} points have the same sign. The last "
-    "two rows are baselines that need no runs: `always S2S` predicts the same gap in favour of S2S "
-    "for all cells, the best such value, and `zero` predicts no gap. A protocol that is not closer "
-    "than the baselines does not predict the size of the gaps, even if it predicts their order."
-)
-
-
-def front_sentence(found: Found) -> str:
-    """A sentence on where, at the stated timing, some protocol beats the baseline zero."""
-    names: dict[bool, list[str]] = {True: [], False: []}
-    for dataset, ranked in found.items():
-        zero = ag.baselines(ag.printed_of(dataset))[ag.ZERO]
-        for met in [*ag.with_timing(ranked, STATED).values()][:1]:
-            names[met.beats(zero)].append(
-                f"{fmt.dataset_name(dataset)} ({fmt.decimal(met.rms)} against "
-                f"{fmt.decimal(zero.rms)} points)"
-            )
-    parts = []
-    if names[False]:
-        parts.append(
-            "no scoring that we tried predicts the printed gaps clearly better than the constant "
-            f"zero on {' and '.join(names[False])}"
-        )
-    if names[True]:
-        parts.append(f"some scorings do on {' and '.join(names[True])}")
-    return f"**After 100 rounds, the timing that the paper states, {'; '.join(parts)}.**"
-
-
 def _without_timing(protocol: Protocol) -> str:
     scoring, _, *others = protocol.words.split("; ")
     return "; ".join((scoring, *others))
 
 
-def _stated_agreements(studies: Studies, dataset: str) -> dict[str, Agreement]:
+def stated_agreements(studies: Studies, dataset: str) -> dict[str, Agreement]:
     """Agreement of both shown scorings with the stated timing and tuned stepsizes."""
     there, printed = for_dataset(studies, dataset), ag.printed_of(dataset)
     return {
@@ -214,7 +164,7 @@ def closeness_sentences(studies: Studies, found: Found) -> Iterator[str]:
                     when += ", the timing that the paper states"
                     stated = (
                         f"{SCORINGS[name]} {fmt.with_interval(met.rms, met.rms_half)}"
-                        for name, met in _stated_agreements(studies, dataset).items()
+                        for name, met in stated_agreements(studies, dataset).items()
                     )
                     parts.append(f"With tuned stepsizes, as the paper states: {', '.join(stated)}.")
                 yield f"- {fmt.dataset_name(dataset)}, {when}: {' '.join(parts)}"
@@ -225,7 +175,8 @@ def _by_table(studies: Studies, dataset: str, protocol: Protocol) -> Iterator[st
     other."""
     found = cell_gaps(for_dataset(studies, dataset), protocol)
     results: dict[bool, str] = {}
-    for name, printed in ag.printed_of(dataset).groupby("table"):
+    cells = printed_cells()
+    for name, printed in cells[cells["dataset"] == dataset].groupby("table"):
         met, always = ag.agreement(found, printed), ag.baselines(printed)[ag.ALWAYS_S2S]
         results[met.beats(always)] = (
             f"along {fmt.SYMBOLS[TABLE_AXES[str(name)]]} "

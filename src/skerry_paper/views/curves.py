@@ -8,6 +8,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from skerry.analysis.compare import LEVEL
+from skerry.analysis.statistics import holm
 from skerry.report.figures.panels import ASIDE, Panel
 from skerry.report.figures.rounds import curves
 from skerry.report.style import GREY
@@ -17,16 +19,18 @@ from skerry_paper.curve_statements import Finding, curve_findings
 from skerry_paper.protocol import SCORINGS
 from skerry_paper.study import Studies
 from skerry_paper.targets import Target
+from skerry_paper.views.drops import momentum_parts
 from skerry_paper.views.formatting import out_of
-from skerry_paper.views.view import NamedFigure, View, not_run, page_figure
+from skerry_paper.views.view import NamedFigure, Part, View, not_run, page_figure
 
 # Figures 5 and 9 to 13: accuracy
 
 CURVE_SCORINGS = ("average_accuracy", "own_accuracy")
 ACCURACY_NOTE = (
-    "Gaps are S2S minus S2A, ± their standard error; clear ones exceed it. The error of a single "
-    "seed is over server periods, as if they were independent. Lines are means over seeds, bands "
-    "95 % intervals if there are several seeds; seeds in which a run diverged are left out. Grey "
+    "Gaps are S2S minus S2A, ± half of their 95 % interval over seeds; clear ones pass a t test "
+    f"over seeds at level {LEVEL}, with Holm's correction over the statements. The interval of a "
+    "single seed is over server periods, as if they were independent, and it is never clear. Lines "
+    "are means over seeds, bands 95 % intervals; seeds in which a run diverged are left out. Grey "
     "lines mark server rounds. Devices are scored less often than the average model: their drops "
     "come from runs that score them in every round, or else from different rounds before and "
     "after. A statement of the text without a number is compared by its sign."
@@ -41,15 +45,18 @@ def learning_curves_view(target: Target, studies: Studies) -> View:
     panels = [_accuracy_panel(one, studies, s) for s in CURVE_SCORINGS for one in settings]
     figure = page_figure(panels, columns=len(settings), height=2.1, title=target.title)
     about = f"{target.title}: accuracy of S2S and S2A over the rounds"
-    parts = (NamedFigure(target.name, figure, about), _accuracy_sheet(found), ACCURACY_NOTE)
-    return View(target, _accuracy_verdict(found), parts)
+    momentum = momentum_parts(studies) if target.name == "fig12" else []
+    picture = NamedFigure(target.name, figure, about)
+    parts: list[Part] = [picture, *momentum, _accuracy_sheet(found), ACCURACY_NOTE]
+    return View(target, _accuracy_verdict(found), tuple(parts))
 
 
 def _accuracy_verdict(found: Mapping[str, Sequence[Finding]]) -> str:
     parts = []
     for scoring, rows in found.items():
         checked = [row for row in rows if row.stated_sign and isfinite(row.ours)]
-        clear = [row for row in checked if abs(row.ours) > row.error]
+        corrected = holm([row.p for row in checked])
+        clear = [row for row, p in zip(checked, corrected, strict=True) if p <= LEVEL]
         parts.append(f"{SCORINGS[scoring]} {_agreeing(checked)}, clear ones {_agreeing(clear)}")
     return f"Signs that agree with the text: {'; '.join(parts)}."
 
@@ -93,7 +100,7 @@ def _text(row: Finding) -> str:
 def _measured(row: Finding) -> str:
     if not isfinite(row.ours):
         return NOTHING
-    value = plus_minus(row.ours, row.error, "+z.2f" if row.unit == "p.p." else ".2f", ".2f")
+    value = plus_minus(row.ours, row.half, "+z.2f" if row.unit == "p.p." else ".2f", ".2f")
     return f"{value} %" if row.unit == "%" else value
 
 
@@ -173,4 +180,4 @@ def _ratio_sheet(rows: Sequence[Finding]) -> Sheet:
 
 
 def _ratio(row: Finding) -> str:
-    return plus_minus(row.ours, row.error, ".4f", ".4f") if isfinite(row.ours) else NOTHING
+    return plus_minus(row.ours, row.half, ".4f", ".4f") if isfinite(row.ours) else NOTHING

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import pandas as pd
 
+from skerry.analysis.compare import LEVEL
 from skerry.analysis.statistics import Estimate
 from skerry.report.text import NOTHING, plural, plus_minus
 from skerry_paper.agreement import ALWAYS_S2S, ZERO, Agreement
@@ -41,20 +42,20 @@ def signed_points(value: float, digits: int = 2) -> str:
 
 
 def with_error(value: float, error: float, digits: int = 2) -> str:
-    """Points with their standard error, such as `+1.20 ± 0.15`."""
+    """Points with half of their 95 % interval, or with an error, such as `+1.20 ± 0.15`."""
     if not math.isfinite(value):
         return NOTHING
     return plus_minus(value, error, f"+z.{digits}f", f".{digits}f")
 
 
 def estimate_text(found: Estimate) -> str:
-    """A mean in points with its standard error, such as `+1.20 ± 0.15`."""
-    return with_error(found.mean, found.standard_error)
+    """A mean in points with half of its 95 % interval, such as `+1.20 ± 0.15`."""
+    return with_error(found.mean, found.half_width)
 
 
 def decimal(value: float, digits: int = 2) -> str:
     """A number with fixed decimals, such as `1.20`."""
-    return f"{value:.{digits}f}" if math.isfinite(value) else NOTHING
+    return f"{value:z.{digits}f}" if math.isfinite(value) else NOTHING
 
 
 def out_of(part: int, whole: int) -> str:
@@ -67,6 +68,19 @@ def stepsizes_tried(sizes: Iterable[float]) -> str:
     tried = [f"{size:.3g}" for size in sorted({*sizes})]
     text = ", ".join(tried) if len(tried) > 1 else f"only {''.join(tried)} (`protocol` has others)"
     return f"Stepsizes tried in these runs: {text}."
+
+
+def edge_choices(cells: Iterable[pd.DataFrame], primitives: int = 2) -> str:
+    """How many choices of a stepsize in frames of `cell_gaps` are at an end of the tried range."""
+    tried = [one[one["tried"] > 1] for one in cells if len(one)]
+    of = primitives * sum(int(one["seeds"].sum()) for one in tried)
+    return out_of(sum(int(one["at_edge"].sum()) for one in tried), of) if of else ""
+
+
+def edges_sentence(cells: Iterable[pd.DataFrame], primitives: int = 2) -> str:
+    """A sentence with `edge_choices`, or nothing where there was no choice."""
+    found = edge_choices(cells, primitives)
+    return f" Choices of the smallest or largest stepsize tried: {found}." if found else ""
 
 
 def describe_tuning(runs: pd.DataFrame) -> str:
@@ -93,10 +107,12 @@ AGREEMENT_NOTE = (
     "Distance: root mean square difference from the printed gaps, in points. Ranks: Spearman's "
     "correlation of printed and measured gaps. Both ± half of the 95 % interval over seeds "
     f"(jackknife). Signs: how many of the printed gaps above {SMALL_GAP:g} points have the same "
-    "sign here. Clear: the same, only where our gap exceeds its standard error. Dashes: how many "
-    "of the gaps that the paper prints as -- (below their standard error) are within our standard "
-    "error too. The last rows are baselines that need no runs: `always S2S` and `always S2A` "
-    "predict the same gap for all cells, the best value with that sign; `zero` predicts no gap."
+    "sign here. Clear: the same, only where our gap is clear: a paired t test over seeds at a "
+    f"false discovery rate of {LEVEL} over the cells. Dashes: how many of the gaps that the paper "
+    "prints as -- (below their standard error) are not clear here either. The last rows are "
+    "baselines that need no runs: `always S2S` and `always S2A` predict the same gap for all "
+    "cells, the best value with that sign; `zero` predicts no gap. A configuration that is "
+    "printed in two tables (K/n = 0.2, H = 5) counts once, with the mean of both values."
 )
 
 

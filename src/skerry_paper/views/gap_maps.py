@@ -7,11 +7,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from skerry.analysis.compare import LEVEL
 from skerry.report.figures.gaps import colour_bar, gap_heat_map
 from skerry.report.figures.panels import SHARE, Panel
-from skerry_paper.agreement import agreement, baselines
+from skerry_paper.agreement import agreement, baselines, printed_of
 from skerry_paper.plan import DEVICES, PERIODS, SAMPLED
-from skerry_paper.printed import REGIMES, printed_cells
+from skerry_paper.printed import REGIMES
 from skerry_paper.protocol import (
     SCORINGS,
     SHOWN_SCORINGS,
@@ -37,8 +38,9 @@ NOTE = (
     "Accuracy of S2S minus S2A in points, on the ring. The paper prints the row H = 5 and the "
     "column K/n = 0.2 of each map in Tables 3 to 6; the other cells of its maps are colours "
     "without numbers, and grey here, as are its dashes. The first figure is after 100 rounds, like "
-    "the paper's maps; the second has means over the last 20 rounds. Hatched: the 95 % interval "
-    "over seeds includes zero, or there is one seed."
+    "the paper's maps; the second has means over the last 20 rounds. K/n = 0.2, H = 5 is printed "
+    "twice, with different values; their mean is used. Hatched: no clear gap, by a paired t test "
+    f"over seeds at level {LEVEL}."
 )
 
 
@@ -77,18 +79,16 @@ def _ring_gaps(study: StudyData, protocol: Protocol) -> pd.DataFrame:
 
 
 def _printed_ring(dataset: str, regimes: Sequence[Regime]) -> pd.DataFrame:
-    """The printed cells of these maps. K/n = 0.2, H = 5 is printed twice, with different values;
-    that of the table along K/n is used."""
-    cells = printed_cells()
-    cells = cells[(cells["dataset"] == dataset) & (cells["topology"] == "ring")]
+    """The printed cells of these maps."""
+    cells = printed_of(dataset)
+    cells = cells[cells["topology"] == "ring"]
     pairs = zip(cells["intra"], cells["inter"], strict=True)
-    cells = cells[np.array([pair in regimes for pair in pairs], dtype=bool)]
-    return cells.drop_duplicates(["intra", "inter", "share", "period"])
+    return cells[np.array([pair in regimes for pair in pairs], dtype=bool)]
 
 
 def _as_drawn(found: pd.DataFrame, measure: str, *, certain: bool = False) -> pd.DataFrame:
     """The table that `gap_heat_map` draws, with a row for every cell, also without a gap."""
-    clear = True if certain else (found["low"] > 0) | (found["high"] < 0)
+    clear = True if certain else found["p"] <= LEVEL
     judged = found.assign(verdict=np.where(clear, np.where(found["gap"] > 0, "win", "loss"), "tie"))
     every = [
         (*regime, sampled / DEVICES, period)

@@ -18,9 +18,9 @@ from skerry_paper.views.view import View
 
 SAME_SIGN, OTHER_SIGN, NO_SIGN = "✓", "✗", "·"
 LEGEND = (
-    "Accuracy of S2S minus S2A in points, ± the paired standard error over seeds, at the best "
-    "stepsize of each cell and primitive among those tried. Final: after 100 rounds, as the paper "
-    "states; last 20: the mean over the last 20 rounds. "
+    "Accuracy of S2S minus S2A in points, ± half of the paired 95 % interval over seeds, each seed "
+    "at the stepsize that is best on the other seeds, for each cell and primitive. Final: after "
+    "100 rounds, as the paper states; last 20: the mean over the last 20 rounds. "
     f"{SAME_SIGN}: the printed sign; {OTHER_SIGN}: the opposite sign; {NO_SIGN}: the printed gap "
     f"is at most {SMALL_GAP:g}, or a dash (below its standard error)."
 )
@@ -54,7 +54,8 @@ def gap_tables_view(target: Target, studies: Studies) -> View:
     verdict = (
         f"Distance in points: {fmt.distances_by_timing(met)}; {fmt.baseline_distances(baseline)}."
     )
-    legend = f"{LEGEND} {fmt.stepsizes_tried(study.runs['stepsize'])}"
+    cells = (in_table(frame, TABLE_AXES[target.name]) for frame in found.values())
+    legend = f"{LEGEND} {fmt.stepsizes_tried(study.runs['stepsize'])}{fmt.edges_sentence(cells)}"
     if not met:
         verdict = "Nothing was scored."
     return View(target, verdict, (summary, fmt.AGREEMENT_NOTE, *sheets, legend))
@@ -115,4 +116,4 @@ def _ours(theirs: Any, ours: Any | None) -> tuple[str, str]:
     if ours is None:
         return NOTHING, ""
     same = SAME_SIGN if theirs.gap * ours.gap > 0 else OTHER_SIGN
-    return fmt.with_error(ours.gap, ours.se), same if abs(theirs.gap) > SMALL_GAP else NO_SIGN
+    return fmt.with_error(ours.gap, ours.half), same if abs(theirs.gap) > SMALL_GAP else NO_SIGN

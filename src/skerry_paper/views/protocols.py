@@ -46,8 +46,10 @@ FIGURE_NOTE = (
     "intervals over seeds. Points of the same colour differ in stepsize and scaling."
 )
 TUNING_NOTE = (
-    "How often each stepsize is best, among cells in which several were tried, with S2S and S2A "
-    "counted separately. The paper's range is 0.00316 to 0.1."
+    "How often each stepsize is chosen, among cells in which several were tried, with S2S, S2A and "
+    "seeds counted separately: each seed has the stepsize that is best on the other seeds. Where "
+    "only one seed was run at several stepsizes, that seed is tuned on itself. At an edge: chosen "
+    "at either end of the stepsizes tried in the cell. The paper's range is 0.00316 to 0.1."
 )
 
 
@@ -90,7 +92,7 @@ def _distance(protocol: Protocol, met: Agreement) -> str:
 
 
 def _best_stepsizes(studies: Studies, found: Found) -> tuple[str | Sheet, ...]:
-    """A table of how often each stepsize is best, with a note."""
+    """A table of how often each stepsize is chosen, with a note."""
     tried = sorted({size for study in studies.values() for size in study.runs["stepsize"]})
     rows = []
     for dataset, scaling, scoring, timing in product(
@@ -100,13 +102,20 @@ def _best_stepsizes(studies: Studies, found: Found) -> tuple[str | Sheet, ...]:
         cells = cell_gaps(there, Protocol(scoring, timing, "tuned", scaling))
         cells = cells[cells["tried"] > 1]
         if len(cells):
-            best = Counter([*cells["stepsize_s2s"], *cells["stepsize_s2a"]])
+            best = Counter(np.concatenate([*cells["stepsize_s2s"], *cells["stepsize_s2a"]]))
             names = (fmt.dataset_name(dataset), SHORT_SCALINGS[scaling], SCORINGS[scoring], timing)
-            rows.append((*names, *(str(best[size]) for size in tried)))
+            rows.append((*names, *(str(best[size]) for size in tried), fmt.edge_choices([cells])))
     if not rows:
         return ()
-    header = ("data set", "inputs", "scored", "when", *(f"{size:.3g}" for size in tried))
-    sheet = Sheet("Best stepsizes", header, tuple(rows), f"llll{'r' * len(tried)}")
+    header = (
+        "data set",
+        "inputs",
+        "scored",
+        "when",
+        *(f"{size:.3g}" for size in tried),
+        "at an edge",
+    )
+    sheet = Sheet("Chosen stepsizes", header, tuple(rows), f"llll{'r' * len(tried)}r")
     runs = {name: table_runs(for_dataset(studies, name)) for name in found}
     tried_on = (f"{fmt.dataset_name(name)}, {fmt.describe_tuning(r)}" for name, r in runs.items())
     return sheet, f"{TUNING_NOTE} The runs are: {'; '.join(tried_on)}."
@@ -152,9 +161,9 @@ def _protocol_cells(protocol: Protocol) -> tuple[str, ...]:
 
 # The figure
 
-COLOURS = dict(zip(SCORINGS, (PRIMITIVES["blend"], *OTHERS), strict=True))
+COLOURS = dict(zip(SCORINGS, (PRIMITIVES["blend"], *OTHERS, GREY), strict=True))
 """Not the colours of S2S and S2A, which are not compared here."""
-MARKERS = dict(zip(SCORINGS, ("s", "D", "o", "^", "v"), strict=True))
+MARKERS = dict(zip(SCORINGS, ("s", "D", "o", "^", "v", "P"), strict=True))
 BASELINE_LINES = {ag.ZERO: ("--", "zero"), ag.ALWAYS_S2S: (":", "one gap for all cells")}
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 import pandas as pd
 
+from skerry.analysis.statistics import Array
 from skerry.report.text import Sheet
 from skerry_paper.agreement import agreement, printed_of
 from skerry_paper.plan import STEPSIZES
@@ -26,11 +27,12 @@ from skerry_paper.views.view import View
 
 NOTE = (
     "The paper tries 0.00316, 0.01, 0.0316 and 0.1. Here one more on either side, 0.001 and 0.316, "
-    "is tried where it was run. A choice is a cell and a primitive. 0.1 the best: choices among "
-    "the paper's four stepsizes where 0.1 is best. Beyond better: choices where a stepsize outside "
-    "the paper's range is better still. Changed: cells with a different winner. Distance, ranks "
-    "and signs compare the same cells with the printed tables, tuned within the paper's range, "
-    "then beyond it."
+    "is tried where it was run. A choice is of a cell, a primitive and a seed, made on the other "
+    "seeds. 0.1 the best: choices of 0.1 among the paper's four stepsizes. Beyond better: choices "
+    "of a stepsize outside the paper's range, where these are tried too; at an edge: choices of "
+    "the smallest or largest then. Changed: cells with a different winner. Distance, ranks and "
+    "signs compare the same cells with the printed tables, tuned within the paper's range, then "
+    "beyond it."
 )
 
 
@@ -55,11 +57,11 @@ def stepsizes_view(target: Target, studies: Studies) -> View:
             rows.append((*names, *_cells(found, dataset)))
             better.append(f"{', '.join(names)} {_beyond(found)}")
     header = (
-        *("data set", "inputs", "scored", "0.1 the best", "beyond better", "changed"),
+        *("data set", "inputs", "scored", "0.1 the best", "beyond better", "at an edge", "changed"),
         *("distance", "ranks", "signs", "distance beyond", "ranks", "signs"),
     )
     title = "Tuned within the paper's range, and beyond it"
-    sheet = Sheet(title, header, tuple(rows), "lll" + "r" * 9)
+    sheet = Sheet(title, header, tuple(rows), "lll" + "r" * 10)
     if not better:
         return View(target, "There are no runs beyond the paper's range.", (sheet, NOTE))
     verdict = "Choices for which a stepsize beyond the paper's range is better: "
@@ -76,8 +78,9 @@ def _tuned(studies: Sequence[StudyData], protocol: Protocol) -> TunedGaps:
     return TunedGaps(within.merge(most[CELL], on=CELL), most)
 
 
-def _chosen(cells: pd.DataFrame) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    return np.concatenate([cells["stepsize_s2s"], cells["stepsize_s2a"]]).astype(float)
+def _chosen(cells: pd.DataFrame) -> Array:
+    chosen: Array = np.concatenate([*cells["stepsize_s2s"], *cells["stepsize_s2a"]])
+    return chosen[np.isfinite(chosen)]
 
 
 def _beyond(found: TunedGaps) -> str:
@@ -91,7 +94,8 @@ def _cells(found: TunedGaps, dataset: str) -> tuple[str, ...]:
     upper = int(np.isclose(chosen, max(STEPSIZES), rtol=1e-3).sum())
     both = found.within.merge(found.beyond, on=CELL)
     changed = int((both["gap_x"] * both["gap_y"] < 0).sum())
-    cells = [fmt.out_of(upper, len(chosen)), _beyond(found), fmt.out_of(changed, len(both))]
+    edge = fmt.edge_choices([found.beyond])
+    cells = [fmt.out_of(upper, len(chosen)), _beyond(found), edge, fmt.out_of(changed, len(both))]
     for one in (agreement(gaps, printed_of(dataset)) for gaps in found):
         cells.append(fmt.with_interval(one.rms, one.rms_half))
         cells += [fmt.decimal(one.rank_correlation), fmt.equal_signs(one)]

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from skerry.analysis.statistics import Estimate, estimate
+from skerry.analysis.statistics import Estimate, estimate, t_test
 from skerry.report.text import Sheet
 from skerry_paper.plan import BOTH
 from skerry_paper.printed import CELL
@@ -28,6 +28,8 @@ class PairedChange(NamedTuple):
     """S2S minus S2A in the usual runs."""
     other: Estimate
     """S2S minus S2A in the other runs."""
+    p: float
+    """Of the t test of `gap`."""
     same_sign: int
     """Number of pairs whose gap has the same sign in both."""
 
@@ -49,6 +51,7 @@ def paired_change(usual: StudyData, other: StudyData, column: str) -> PairedChan
         gap=estimate(gap_2 - gap),
         usual=estimate(gap),
         other=estimate(gap_2),
+        p=float(t_test([gap_2 - gap])[0]),
         same_sign=int((gap * gap_2 > 0).sum()),
     )
 
@@ -69,8 +72,9 @@ OTHERS = {
 HEADER = ("scored", "S2S changes by", "S2A", "the gap", "gap, usual", "gap, other", "same sign")
 NOTE = (
     "Both have the same cells, seeds, minibatches and samples: the ring, K/n = 0.2, H = 5 and 20, "
-    "four regimes, stepsize 0.1. Changes are other minus usual, in points ± standard error over "
-    "pairs. Rounding changes single runs of the CNN; what matters is whether their mean moves."
+    "four regimes, stepsize 0.1. Changes are other minus usual, in points ± half of the 95 % "
+    "interval over pairs. Rounding changes single runs of the CNN; what matters is whether their "
+    "mean moves."
 )
 
 

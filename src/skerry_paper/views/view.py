@@ -75,7 +75,7 @@ class View:
 
 def number_of(name: str) -> str:
     """`Table 3` for table3, `Figure 14` for fig14, and `Timing` for timing."""
-    for short, word in (("table", "Table"), ("fig", Figure)):
+    for short, word in (("table", "Table"), ("fig", "Figure")):
         if name.startswith(short):
             return f"{word} {name.removeprefix(short)}"
     return name.capitalize()
