@@ -1,34 +1,38 @@
-"""Methods side by side: S2S and S2A compared with methods that keep more state than a model.
+"""Methods side by side: each method beside the controls that have its links and participation.
 
-    python studies/methods/run.py mnist --device cuda --out runs
+    python studies/methods/run.py mnist --device cuda --set training.precision=tf32 --out runs
     python studies/methods/run.py cifar10 --device cuda --out runs
-    python studies/methods/run.py mnist --rounds 6 --seeds 2 --few --out t --write t   # a test
+    python studies/methods/run.py mnist --rounds 6 --seeds 3 --few --out t --write t   # a test
 
-Each cell (a data regime, a selection rule and a period) is recorded in its own folder under --out;
-an interrupted study resumes there. Methods share minibatches and samples, so differences are
-paired. The stepsize of each method is tuned separately by the accuracy of the devices on all data,
-over all seeds, or over the first seed where runs are expensive. The numbers that the page needs are
-written to --write (studies/methods/data) as JSON, with the command and the versions. The script
-page.py writes docs/methods/ from them.
+Runs are recorded under --out, and an interrupted study resumes there. The numbers that pages need
+are written to --write (studies/methods/data) as JSON after every part. Methods share minibatches
+and samples, so differences are paired by seed.
+
+The stepsize of a method is tuned in each cell by the accuracy of the devices on all data, and never
+on the seed that is scored: on MNIST, each seed is scored at the stepsize that is best on the other
+seeds; on CIFAR-10, where runs are expensive, seed 0 chooses and the others are scored. Where a
+chosen stepsize is the smallest or the largest one tried, the next one is tried too.
 """
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import skerry
 from skerry.analysis.run_table import RunTable
-from skerry.analysis.statistics import best_place
+from skerry.analysis.statistics import best_place_elsewhere
 from skerry.config.experiment import Experiment
 from skerry.config.presets import with_preset
+from skerry.files import replace_file
 from skerry.records.store import versions
 from skerry.runs.variants import expand
 
@@ -37,7 +41,11 @@ WINDOW = 20
 """A run is scored by the mean over its last rounds."""
 TUNED_BY = "device_accuracy"
 ACCURACIES = ("average_accuracy", "device_accuracy", "own_accuracy")
-LINKS = ("uplink", "downlink", "d2d")
+TRAFFIC = [
+    f"{link}_{unit}" for link in ("uplink", "downlink", "d2d") for unit in ("messages", "bytes")
+]
+LADDER = (0.001, 0.00316, 0.01, 0.0316, 0.1, 0.316, 1.0, 3.16)
+"""The stepsizes that may be tried; a study begins with some of them."""
 REGIMES = {
     "alike": ("iid", "iid"),
     "devices differ": ("iid", "dirichlet"),
@@ -45,24 +53,25 @@ REGIMES = {
     "both differ": ("non_iid", "dirichlet"),
 }
 """For each regime, the data split across islands and the split within them."""
-SERVERS = {"20 at random": ("uniform", 20), "one of each island": ("one_each", 2)}
-METHODS = (
-    "s2s",
-    "s2a",
-    "gradient_tracking",
-    "gradient_tracking_s2s",
-    "carry",
-    "sd_gt",
-    "mtgc",
-    "fedavg",
-    "scaffold",
-    "fedvarp",
-    "mifa",
-    "fedprox",
+RANDOM, ONE_EACH, ALL, NO_SERVER = SERVERS = (
+    "20 at random",
+    "one of each island",
+    "all devices",
+    "no server",
 )
-EVERYBODY = ("mtgc",)
-"""Methods whose server samples all devices, whatever the selection rule."""
+"""Whom the server samples. A method that samples all devices is run once, not once per rule."""
+COMPLETE = ("network.topology=complete", "network.mixing=metropolis")
+CONTROLS = {
+    "s2a_complete": ("s2a", COMPLETE),  # S2A with the islands of HierFAVG and MTGC
+    "s2s_lazy": ("s2s", ("network.mixing=lazy",)),  # S2S with the links of carry
+    "s2s_even": ("s2s", ("server.selection=one_each",)),  # S2S with the samples of SD-GT
+}
+"""Controls that are not presets: a primitive with settings of its own."""
 MEASURES = ["average", "devices", "consensus", "communication"]
+
+Part = tuple[tuple[str, ...], Mapping[str, tuple[str, ...]]]
+"""Regimes, and the methods that run in them for each kind of server."""
+History = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -70,25 +79,46 @@ class MethodStudy:
     """Settings of the study on one data set."""
 
     tables: dict[str, Any]
-    methods: tuple[str, ...]
-    periods: tuple[int, ...]
+    parts: tuple[Part, ...]
+    """The parts of the study in the order in which they are run."""
     stepsizes: tuple[float, ...]
+    limits: tuple[float, float]
+    """The smallest and the largest stepsize to which the grid may be extended."""
     seeds: int
-    tuned_on: int
-    """Number of seeds for tuning; the remaining seeds run only at the best stepsize."""
+    tuned_on_first: bool
+    """Whether the first seed chooses stepsizes and is not scored. Otherwise each seed is scored
+    with the stepsize that is best on the other seeds, and all runs are made for all seeds."""
+    periods: tuple[int, ...] = (20, 5)
 
 
+MAIN: Mapping[str, tuple[str, ...]] = {RANDOM: ("s2a",), ALL: ("hier_favg", "mtgc")}
+BESIDE: Mapping[str, tuple[str, ...]] = {RANDOM: ("s2s", "gradient_tracking"), ALL: ("s2a",)}
+WITHOUT: Part = (tuple(REGIMES), {NO_SERVER: ("none",)})
+ON_RINGS = ("s2s", "s2a", "s2a_complete", "s2s_lazy", "gradient_tracking", "carry", "sd_gt")
 STUDIES = {
-    # Devices are scored every third (fourth) round, which covers every phase of these periods.
     "mnist": MethodStudy(
         {"data": {"dataset": "mnist"}, "evaluate": {"devices_every": 3, "measures": MEASURES}},
-        METHODS,
-        periods=(5, 20),
+        (
+            (
+                tuple(REGIMES),
+                {
+                    RANDOM: (
+                        *ON_RINGS,
+                        *("s2s_even", "gradient_tracking_s2s"),
+                        *("fedavg", "scaffold", "fedvarp", "mifa", "fedprox"),
+                    ),
+                    ONE_EACH: (*ON_RINGS, "fedavg", "scaffold"),
+                    ALL: ("s2a", "hier_favg", "mtgc", "gradient_tracking", "fedavg", "scaffold"),
+                },
+            ),
+            WITHOUT,
+        ),
         stepsizes=(0.01, 0.0316, 0.1, 0.316),
+        limits=(0.001, 3.16),
         seeds=5,
-        tuned_on=5,
+        tuned_on_first=False,
     ),
-    # Without the methods that are far behind on MNIST: a run costs a hundred times as much.
+    # A run costs a hundred times as much as on MNIST: the most needed parts come first.
     "cifar10": MethodStudy(
         {
             "data": {"dataset": "cifar10"},
@@ -101,128 +131,251 @@ STUDIES = {
                 "measures": MEASURES,
             },
         },
-        tuple(
-            m for m in METHODS if m not in ("gradient_tracking_s2s", "fedvarp", "mifa", "fedprox")
+        (
+            (("devices differ", "islands differ"), MAIN),
+            (("devices differ", "islands differ"), BESIDE),
+            (("both differ", "alike"), MAIN),
+            (("both differ", "alike"), BESIDE),
+            WITHOUT,
         ),
-        periods=(5,),
         stepsizes=(0.0316, 0.1),
-        seeds=3,
-        tuned_on=1,
+        limits=(0.01, 0.316),
+        seeds=5,
+        tuned_on_first=True,
     ),
 }
 
 
-def cells(asked: argparse.Namespace) -> Iterator[tuple[dict[str, Any], list[Experiment]]]:
-    """The factors of each cell, and its lanes: one experiment per method."""
-    study = STUDIES[asked.study]
-    regimes = dict([*REGIMES.items()][2:3]) if asked.few else REGIMES
-    for (regime, split), (who, server), H in product(
-        regimes.items(), SERVERS.items(), study.periods[:1] if asked.few else study.periods
-    ):
-        base = Experiment.parse(
-            {"name": "methods side by side", "rounds": asked.rounds, **study.tables},
-            [
-                f"data.inter={split[0]}",
-                f"data.intra={split[1]}",
-                f"server.sampled={server[1]}",
-                f"server.selection={server[0]}",
-                f"server.period={H}",
-                f"server.offset={H - 1}",  # all meet the server in the same rounds
-                *asked.settings,
-            ],
-        )
-        yield {"regime": regime, "server": who, "period": H}, list(lanes(base, study.methods))
+# Lanes
 
 
-def lanes(base: Experiment, methods: tuple[str, ...]) -> Iterator[Experiment]:
-    """One experiment per method, with the base's selection where the method leaves it open."""
-    for name in methods:
-        lane = with_preset(base, name) if name not in ("s2s", "s2a") else expand(base, [name])[0]
-        if name not in EVERYBODY and lane.server.selection != base.server.selection:
-            if name == "sd_gt":  # as many, but of every island
-                yield lane
-                continue
-            server = base.server
-            lane = lane.with_settings(
-                f"server.selection={server.selection}", f"server.sampled={server.sampled}"
-            )
-        yield lane
+def base_experiment(
+    study: MethodStudy, regime: str, period: int, rounds: int, settings: Sequence[str] = ()
+) -> Experiment:
+    """The experiment that all methods of a regime and a period share."""
+    inter, intra = REGIMES[regime]
+    return Experiment.parse(
+        {"name": "methods side by side", "rounds": rounds, **study.tables},
+        [
+            f"data.inter={inter}",
+            f"data.intra={intra}",
+            "server.selection=uniform",
+            "server.sampled=20",
+            f"server.period={period}",
+            f"server.offset={period - 1}",  # all meet the server in the same rounds
+            *settings,
+        ],
+    )
 
 
-def run_cell(
-    lanes: list[Experiment], study: MethodStudy, seeds: int, folder: Path, device: str
-) -> int:
-    """Tune every lane, run the remaining seeds at its best stepsize, return the number of runs."""
-    first, left = range(min(study.tuned_on, seeds)), range(study.tuned_on, seeds)
-    runs = [
-        lane.with_settings(f"training.stepsize={eta}").replace(seed=seed)
-        for lane in lanes
-        for eta in study.stepsizes
-        for seed in first
-    ]
-    skerry.run(runs, out=folder, device=device, keep_going=True)
-    if left:
-        best = {label: eta for label, eta, _ in tuned(folder, len(first))}
-        rest = [
-            lane.with_settings(f"training.stepsize={best[lane.server.label]}").replace(seed=seed)
-            for lane in lanes
-            for seed in left
-        ]
-        skerry.run(rest, out=folder, device=device, keep_going=True)
-        runs += rest
-    return len(runs)
+def lane(base: Experiment, server: str, method: str) -> Experiment:
+    """The experiment of one method, whose server samples as asked unless the method is defined by
+    its own way of sampling (SD-GT takes as many devices of every island)."""
+    sampling = {
+        ONE_EACH: ("one_each", len(base.network.sizes)),
+        ALL: ("uniform", base.network.devices),
+    }.get(server, ("uniform", base.server.sampled))
+    sample = [f"server.selection={sampling[0]}", f"server.sampled={sampling[1]}"]
+    base = base.with_settings(*sample)
+    if method in CONTROLS:
+        primitive, settings = CONTROLS[method]
+        return expand(base, [primitive])[0].with_settings(*settings, f"server.name={method}")
+    if method in ("s2s", "s2a", "none"):
+        return expand(base, [method])[0]
+    found = with_preset(base, method)
+    return found if method == "sd_gt" else found.with_settings(*sample)
 
 
-def tuned(folder: Path, tuned_on: int) -> Iterator[tuple[str, float, list[dict[str, Any]]]]:
-    """Each method, its best stepsize on the first seeds, and its histories there by seed."""
-    recorded = RunTable.read(folder)
-    found: dict[str, dict[float, dict[int, dict[str, Any]]]] = {}
-    for run in recorded.runs:
-        by_step = found.setdefault(run.experiment.server.label, {})
-        history = recorded.histories[run.key] if run.status == "finished" else {}
-        by_seed = by_step.setdefault(run.experiment.training.stepsize, {})
-        by_seed[run.experiment.seed] = history
-    for label, by_step in found.items():
-        steps = sorted(by_step)
-        scores = [
-            [score(by_step[eta][seed], TUNED_BY) for seed in range(tuned_on)] for eta in steps
-        ]
-        eta = steps[int(best_place(scores))]
-        yield label, eta, [history for _, history in sorted(by_step[eta].items()) if history]
+def links_of(experiment: Experiment) -> str:
+    """The links of an experiment, in words: `ring`, `ring, lazy`, `complete` or `none`."""
+    network = experiment.network
+    if not network.gossip_steps:
+        return "none"
+    return network.topology + (", lazy" if network.mixing == "lazy" else "")
 
 
-def rows(folder: Path, tuned_on: int) -> Iterator[dict[str, Any]]:
-    """A row per method at its best stepsize, with a value per seed."""
-    for label, eta, histories in tuned(folder, tuned_on):
-        yield (
-            {"method": label, "training.stepsize": eta, "seeds": len(histories)}
-            | {name: [round(score(h, name), 4) for h in histories] for name in ACCURACIES}
-            | {
-                f"{link}_{unit}": [int(h[f"{link}_{unit}"][-1]) for h in histories][:1]
-                for link in LINKS
-                for unit in ("messages", "bytes")
-            }
-            | {"curve": curve(histories)}
-        )
+# Scores
 
 
-def score(history: dict[str, Any], name: str) -> float:
-    """Mean of a measure over the last WINDOW rounds; NaN for a diverged run."""
+def score(history: History, name: str, period: int) -> float:
+    """The mean of a measure over the last WINDOW rounds; NaN for a diverged run.
+
+    Devices are not scored in every round. Server rounds, after which devices agree for a moment,
+    count by their share of all rounds, 1 / period, and not by how many of them were scored."""
     if not history:
         return float("nan")
-    late = history["round"] > history["round"][-1] - WINDOW
-    return float(np.nanmean(history[name][late]))
+    rounds, values = np.asarray(history["round"]), np.asarray(history[name])
+    scored = (rounds > rounds[-1] - WINDOW) & np.isfinite(values)
+    met = scored & (rounds % period == 0)
+    between = scored & ~met
+    if not met.any() or not between.any():
+        return float(values[scored].mean())
+    return float(values[met].mean() / period + values[between].mean() * (1 - 1 / period))
 
 
-def curve(histories: list[dict[str, Any]]) -> dict[str, list[float]]:
+def further_stepsizes(
+    stepsizes: Sequence[float], score_vs: ArrayLike, limits: tuple[float, float]
+) -> list[float]:
+    """The stepsizes to try next: neighbours of the smallest and the largest one tried, where they
+    are chosen for any seed and the limits allow it. All given runs were made; NaN is diverged."""
+    chosen = set(chosen_places(score_vs))
+    low, high = (LADDER.index(stepsizes[place]) for place in (0, -1))
+    found = []
+    if 0 in chosen and low > LADDER.index(limits[0]):
+        found.append(LADDER[low - 1])
+    if len(stepsizes) - 1 in chosen and high < LADDER.index(limits[1]):
+        found.append(LADDER[high + 1])
+    return found
+
+
+def chosen_places(score_vs: ArrayLike) -> list[int]:
+    """For each seed, the place of the stepsize that is best on the other seeds (of a single seed:
+    on itself). All given runs were made; NaN is diverged."""
+    scores = np.asarray(score_vs, dtype=float)
+    places: list[int] = best_place_elsewhere(scores, np.ones_like(scores)).tolist()
+    return places
+
+
+def curve(histories: Sequence[History]) -> dict[str, list[float]]:
     """Mean curves over seeds, at the rounds in which devices were scored."""
     if not histories:
         return {}
     scored = ~np.isnan(histories[0][TUNED_BY])
     return {"round": [int(t) for t in histories[0]["round"][scored]]} | {
-        name: [round(float(v), 3) for v in np.mean([h[name][scored] for h in histories], axis=0)]
+        name: [round(float(v), 2) for v in np.mean([h[name][scored] for h in histories], axis=0)]
         for name in ACCURACIES
     }
+
+
+# Running
+
+
+class Cohort:
+    """The lanes that are run and tuned together: those of a regime and a period in one part."""
+
+    def __init__(
+        self, lanes: Mapping[tuple[str, str], Experiment], study: MethodStudy, seeds: int
+    ) -> None:
+        self.lanes, self.study = lanes, study
+        """Experiments by kind of server and method."""
+        self.tuning = range(1) if study.tuned_on_first else range(seeds)
+        self.scored = range(1, seeds) if study.tuned_on_first else range(seeds)
+        self.histories: dict[tuple[str, str], dict[float, dict[int, History]]]
+        """By lane, stepsize and seed: all runs that were made; empty for a diverged run."""
+        self.histories = {name: {} for name in lanes}
+
+    @property
+    def runs(self) -> int:
+        return sum(len(by_seed) for steps in self.histories.values() for by_seed in steps.values())
+
+    def run(self, folder: Path, device: str) -> None:
+        """Tune every lane, extend its stepsizes, and run the seeds that are only scored."""
+        wanted = {name: list(self.study.stepsizes) for name in self.lanes}
+        while any(wanted.values()):
+            self._run_lanes(wanted, self.tuning, folder, device)
+            wanted = {
+                name: further_stepsizes(*self.tuning_scores(name), self.study.limits)
+                for name in self.lanes
+            }
+        if self.study.tuned_on_first:
+            best = {name: [self.chosen(name)[0]] for name in self.lanes}
+            self._run_lanes(best, self.scored, folder, device)
+
+    def _run_lanes(
+        self,
+        stepsizes: Mapping[tuple[str, str], Sequence[float]],
+        seeds: Sequence[int],
+        folder: Path,
+        device: str,
+    ) -> None:
+        asked = {
+            (name, eta, seed): each.with_settings(f"training.stepsize={eta}").replace(seed=seed)
+            for name, each in self.lanes.items()
+            for eta in stepsizes[name]
+            for seed in seeds
+        }
+        skerry.run([*asked.values()], out=folder, device=device, keep_going=True)
+        recorded = RunTable.read(folder)
+        by_key = {run.key: run for run in recorded.runs}
+        for (name, eta, seed), experiment in asked.items():
+            run = by_key[experiment.key()]
+            if run.status not in ("finished", "diverged"):
+                raise SystemExit(f"{name} at {eta:g}, seed {seed}: {run.status}. {run.note}")
+            history = recorded.histories[run.key] if run.status == "finished" else {}
+            self.histories[name].setdefault(eta, {})[seed] = history
+
+    def tuning_scores(self, name: tuple[str, str]) -> tuple[list[float], list[list[float]]]:
+        """The stepsizes of a lane in order, and their scores on the seeds that choose."""
+        found, period = self.histories[name], self.lanes[name].server.period
+        steps = sorted(found)
+        return steps, [
+            [score(found[s][seed], TUNED_BY, period) for seed in self.tuning] for s in steps
+        ]
+
+    def chosen(self, name: tuple[str, str]) -> list[float]:
+        """The stepsize of each scored seed."""
+        steps, scores = self.tuning_scores(name)
+        places = chosen_places(scores)
+        return [steps[places[0 if self.study.tuned_on_first else seed]] for seed in self.scored]
+
+    def row(self, name: tuple[str, str]) -> dict[str, Any]:
+        """What is kept of a lane: all scores, and more at the chosen stepsizes."""
+        found, each = self.histories[name], self.lanes[name]
+        steps, chosen = sorted(found), self.chosen(name)
+        seeds = range(max(self.scored) + 1)
+        scores = {
+            measure: [
+                [
+                    rounded(score(found[s].get(seed, {}), measure, each.server.period))
+                    for seed in seeds
+                ]
+                for s in steps
+            ]
+            for measure in ACCURACIES
+        }
+        at_chosen = [found[eta][seed] for eta, seed in zip(chosen, self.scored, strict=True)]
+        ended = [history for history in at_chosen if history]
+        return (
+            {"method": name[1], "primitive": each.server.primitive, "links": links_of(each)}
+            | {"selection": each.server.selection, "sampled": each.server.sampled}
+            | {"stepsizes": steps, "scores": scores}
+            | {"diverged": [[s, seed] for s in steps for seed, h in found[s].items() if not h]}
+            | {"chosen": chosen}
+            | {
+                measure: [
+                    scores[measure][steps.index(eta)][seed]
+                    for eta, seed in zip(chosen, self.scored, strict=True)
+                ]
+                for measure in ACCURACIES
+            }
+            | {unit: int(ended[0][unit][-1]) if ended else None for unit in TRAFFIC}
+            | {"curve": curve(ended)}
+        )
+
+
+def rounded(value: float) -> float | None:
+    return round(value, 4) if np.isfinite(value) else None
+
+
+def cohorts(asked: argparse.Namespace, study: MethodStudy) -> Iterator[tuple[str, int, Cohort]]:
+    """The regime, period and lanes of each part. Runs without a server have no period: they are
+    made once for each regime."""
+    for regimes, methods in study.parts:
+        periods = study.periods if NO_SERVER not in methods else study.periods[:1]
+        chosen = ("devices differ",) if asked.few else regimes
+        for regime, period in product(chosen, periods[:1] if asked.few else periods):
+            if regime not in regimes:
+                continue
+            base = base_experiment(study, regime, period, asked.rounds, asked.settings)
+            lanes = {
+                (server, method): lane(base, server, method)
+                for server, names in methods.items()
+                for method in names
+            }
+            yield regime, period, Cohort(lanes, study, asked.seeds or study.seeds)
+
+
+# Writing
 
 
 def main() -> None:
@@ -236,20 +389,27 @@ def main() -> None:
     parser.add_argument("--few", action="store_true", help="one regime and one period, as a test")
     parser.add_argument("--set", action="append", default=[], dest="settings")
     asked = parser.parse_args()
-    study, began, found, count = STUDIES[asked.study], time.monotonic(), [], 0
-    seeds = asked.seeds or study.seeds
-    for number, (cell, asked_lanes) in enumerate(cells(asked)):
-        folder = asked.out / asked.study / str(number)
-        count += run_cell(asked_lanes, study, seeds, folder, asked.device)
-        found.append({**cell, "rows": list(rows(folder, min(study.tuned_on, seeds)))})
-        print(f"{cell}: {count} runs, {time.monotonic() - began:.0f} s", flush=True)
-        write(asked, found, count, time.monotonic() - began)
+    study, began, count = STUDIES[asked.study], time.monotonic(), 0
+    clock = asked.out / asked.study / "seconds.json"  # of earlier, interrupted calls too
+    earlier = json.loads(clock.read_text()) if clock.exists() else 0.0
+    cells: dict[tuple[str, str, int | None], list[dict[str, Any]]] = {}
+    for regime, period, cohort in cohorts(asked, study):
+        folder = asked.out / asked.study / f"{regime} {period}".replace(" ", "-")
+        cohort.run(folder, asked.device)
+        count += cohort.runs
+        for server, method in cohort.lanes:
+            of = None if server == NO_SERVER else period
+            cells.setdefault((regime, server, of), []).append(cohort.row((server, method)))
+        seconds = earlier + time.monotonic() - began
+        clock.write_text(json.dumps(seconds))
+        print(f"{regime}, H = {period}: {count} runs, {seconds:.0f} s", flush=True)
+        write(asked, cells, about(asked, study, cohort, count, seconds))
 
 
-def write(asked: argparse.Namespace, found: list[Any], count: int, seconds: float) -> None:
-    """Write the finished cells, so that an interrupted study keeps them."""
-    study = STUDIES[asked.study]
-    about = {
+def about(
+    asked: argparse.Namespace, study: MethodStudy, cohort: Cohort, count: int, seconds: float
+) -> dict[str, Any]:
+    return {
         "command": " ".join(["python", *sys.argv]),
         "seconds": round(seconds, 1),
         "runs": count,
@@ -257,13 +417,33 @@ def write(asked: argparse.Namespace, found: list[Any], count: int, seconds: floa
         "versions": versions(),
         "window": WINDOW,
         "tuned_by": TUNED_BY,
+        "tuned_on": "seed 0" if study.tuned_on_first else "the other seeds",
+        "scored_seeds": list(cohort.scored),
         "stepsizes": study.stepsizes,
-        "tuned_on": min(study.tuned_on, asked.seeds or study.seeds),
+        "limits": study.limits,
     }
+
+
+def write(
+    asked: argparse.Namespace,
+    cells: Mapping[tuple[str, str, int | None], list[dict[str, Any]]],
+    about: Mapping[str, Any],
+) -> None:
+    """Write what is finished, so that an interrupted study keeps it."""
+
+    def order(key: tuple[str, str, int | None]) -> tuple[int, int, int]:
+        return [*REGIMES].index(key[0]), SERVERS.index(key[1]), key[2] or 0
+
+    found = [
+        {"regime": key[0], "server": key[1], "period": key[2], "rows": cells[key]}
+        for key in sorted(cells, key=order)
+    ]
     asked.write.mkdir(parents=True, exist_ok=True)
     path = asked.write / f"{asked.study}.json"
-    path.write_text(json.dumps({"about": about, "cells": found}) + "\n")
-    print(f"{path}: {path.stat().st_size / 1e3:.0f} kB")
+    replace_file(
+        path, json.dumps({"about": about, "cells": found}, separators=(",", ":")).encode() + b"\n"
+    )
+    print(f"{path}: {path.stat().st_size / 1e3:.0f} kB", flush=True)
 
 
 if __name__ == "__main__":
