@@ -10,9 +10,11 @@ from typing import Any
 
 from fleets import HELD_OUT, STUDIED
 from judge import ADVICE, RULES, counts
+from procedures import markdown
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT / "studies/advice/data/fleets.json"
+CONTROLS = ROOT / "studies/advice/data/controls.json"
 PAGE = ROOT / "docs/advise.md"
 
 
@@ -34,6 +36,7 @@ def table(data: Any) -> list[str]:
 def text() -> str:
     """The section between the markers of docs/advise.md."""
     data = json.loads(DATA.read_text(encoding="utf-8"))
+    controls = json.loads(CONTROLS.read_text(encoding="utf-8"))
     seconds = [row["seconds"] for row in data["rows"]]
     clear = [row for row in data["rows"] if row["verdict"] == "clear"]
     right = sum(row["rules"][ADVICE[0]]["within_corrected"] for row in clear)
@@ -52,6 +55,15 @@ def text() -> str:
         "and the experiment's own stepsize. The older procedure tuned stepsizes first; it was "
         "asked about eight of the new fleets.",
         "\n".join(table(data)),
+        "These rules use the experiment's own stepsize, so the table also shows what tuning it is "
+        "worth. The next one does not: each procedure but the first has the same K and H as those "
+        f"rules, and the best of seven stepsizes on {len(controls['tuning_seeds'])} seeds. All are "
+        f"scored on {len(controls['scored_seeds'])} fresh seeds, beside the best setting of the "
+        "grid. The rule of thumb: S2A for the average model, S2S for own labels where any data "
+        "differ, and the blend of 0.5 for both. Beyond the second row, the search chooses K, H and "
+        "whom to sample, and makes more runs ([What a pilot is "
+        "worth](past-the-paper.md#4-what-a-pilot-is-worth)).",
+        "\n".join(markdown()),
         f"It says rightly whether no server is level in {data['summary']['none_said_rightly']} "
         f"fleets. Its 95 % intervals cover the truth in {data['summary']['intervals_cover']} "
         f"statements, with the truth's own error taken into account. It calls {len(clear)} answers "
@@ -60,7 +72,8 @@ def text() -> str:
         "```text\n$ python studies/advice/truth.py --device cuda --out truth\n"
         "$ python studies/advice/ask.py --minutes 2 --pairs 8 --out answers\n"
         "$ python studies/advice/refine.py --truth truth --answers answers,older --out refined\n"
-        "$ python studies/advice/judge.py --refined refined --answers answers --older older\n```",
+        "$ python studies/advice/judge.py --refined refined --answers answers --older older\n"
+        "$ python studies/advice/controls.py\n```",
     ]
     return "\n\n".join(parts)
 
