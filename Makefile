@@ -4,7 +4,7 @@
 # make bench  device-steps per second beside a plain PyTorch loop, and what methods cost; beside kept figures:
 #             make bench COMPARE=benchmarks/results/two-cores.json
 # make docs   the generated pages: docs/experiment.md, docs/reference.md, docs/reproduction/,
-#             docs/past-the-paper.md, the figures of docs/speed.md; what the notebooks show
+#             docs/past-the-paper.md, docs/tell-the-authors.md, the figures of docs/speed.md; what the notebooks show
 # make site   the pages as a site that can be searched: build/site
 # make wheel  build the wheel, install it into a clean environment, try it; its size and how fast it starts
 # make lock   requirements.lock: what constraints.txt pins, with hashes (docs/trust.md)
