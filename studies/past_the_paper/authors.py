@@ -7,7 +7,7 @@ import claims_memory as memory
 import claims_paper as paper
 import claims_pilot as pilot
 import claims_selection as selection
-from kept import plus_minus, spread, verdict
+from evidence import plus_minus, spread, verdict
 
 from skerry.theory.counts import law_of_counts
 from skerry.theory.participation import exchange_from_law

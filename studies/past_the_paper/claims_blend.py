@@ -13,7 +13,7 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from kept import STUDIES, Array, Difference, differences, spread, table
+from evidence import STUDIES, Array, Difference, differences, spread, table
 
 from skerry.analysis.statistics import best_place_elsewhere
 from skerry_paper.study import StudyData

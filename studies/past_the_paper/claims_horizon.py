@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 from claims_selection import SHOWN, Selection, lead_by_stretch
-from kept import STUDIES, Array, Difference, differences, plus_minus, table
+from evidence import STUDIES, Array, Difference, differences, plus_minus, table
 
 from skerry_paper.study import StudyData
 

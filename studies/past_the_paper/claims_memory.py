@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import fmean
 from typing import Any
 
-from kept import STUDIES, script, spread
+from evidence import STUDIES, script, spread
 
 methods = script("methods", "page")
 

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from kept import STUDIES, Difference, differences
+from evidence import STUDIES, Difference, differences
 
 from skerry.theory.bounds import coefficients, guaranteed_average
 from skerry.theory.parameters import Parameters

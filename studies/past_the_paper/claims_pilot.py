@@ -7,7 +7,7 @@ from functools import cache
 from statistics import fmean
 from typing import Any
 
-from kept import LEVEL, STUDIES, load, script, table
+from evidence import LEVEL, STUDIES, load, script, table
 
 from skerry.theory.bounds import bound
 from skerry.theory.certified import certified_rounds

@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from kept import (
+from evidence import (
     Array,
     Difference,
     Row,

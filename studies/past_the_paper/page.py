@@ -9,7 +9,7 @@ import claims_horizon as horizon
 import claims_memory as memory
 import claims_pilot as pilot
 import claims_selection as selection
-from kept import DOCS, commands, load
+from evidence import DOCS, commands, load
 
 PICTURE = "pictures/past-the-paper.png"
 SELECTION = ("mnist", "labels", "long")
