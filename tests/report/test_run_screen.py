@@ -16,7 +16,7 @@ from skerry.config.measures import traits
 from skerry.config.presets import with_preset
 from skerry.engine.participation.sampler import Sampler
 from skerry.engine.world import build_world
-from skerry.report.rebuild import first_server_round, sampled_devices
+from skerry.analysis.rebuild import first_server_round, sampled_devices
 from skerry.report.screens.run import describe_leaders, save_figures, summary_table
 from skerry.report.style import colours, label_styles
 from skerry.report.words import describe_network, describe_runs

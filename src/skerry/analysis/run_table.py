@@ -20,6 +20,7 @@ from skerry.analysis import frame, names
 from skerry.analysis.cells import Cell, Cells, ComparedCells, Readings, measured_labels, sort_key
 from skerry.analysis.compare import LEVEL, reference_label
 from skerry.analysis.names import BESIDE_CELLS, FOLDER, LABEL_FOLDER, Fields, Where, cell_fields
+from skerry.clock.settings import AnyClock, read_clock
 from skerry.config import labels
 from skerry.config.measures import MEASURES, shown
 from skerry.errors import RecordsError, SkerryError, argument, skerry_command, unknown
@@ -99,6 +100,14 @@ class RunTable:
         """The undamaged runs of open stores, whose histories are read when asked for."""
         parts = ((tuple(s.sound_runs()), _Histories(s.history), (s.path,)) for s in stores)
         return join([cls(*part) for part in parts])
+
+    def priced(self, clock: AnyClock | None) -> "RunTable":
+        """The table with seconds and joules under a clock; without a clock, the table itself."""
+        if clock is None:
+            return self
+        from skerry.analysis.pricing import price
+
+        return price(self, read_clock(clock))
 
     @property
     def place(self) -> str:
@@ -365,19 +374,20 @@ def _short_paths(paths: Sequence[Path]) -> list[str]:
     return list(map(str, paths))
 
 
-def load(path: Stores) -> "pd.DataFrame":
+def load(path: Stores, *, clock: AnyClock | None = None) -> "pd.DataFrame":
     """One row for each round of each run in a store (its folder or its file), or in a list of them.
 
     The columns are key, name, status and seed of the run; its experiment (the usual fields, and
     every other field that differs between the runs); the round; and the measures. Of several
-    stores, `folder` says where a run was recorded.
+    stores, `folder` says where a run was recorded. With a `clock` (a file, the name of an example,
+    or tables) there are the columns seconds, seconds_mean, waiting, joules and joules_max.
     """
-    return RunTable.read(path).frame()
+    return RunTable.read(path).priced(clock).frame()
 
 
-def finals(path: Stores) -> "pd.DataFrame":
+def finals(path: Stores, *, clock: AnyClock | None = None) -> "pd.DataFrame":
     """One row for each run: as `load`, with the rounds done and the last value of each measure."""
-    return RunTable.read(path).finals()
+    return RunTable.read(path).priced(clock).finals()
 
 
 def results(
@@ -389,20 +399,22 @@ def results(
     best: str | None = None,
     against: str | None = None,
     level: float = LEVEL,
+    clock: AnyClock | None = None,
 ) -> ComparedCells:
     """Tables and paired tests from a store (its folder or its file), or from a list of them.
 
     `last` takes the mean over that many rounds instead of the final value. `best` takes each label
     at its best value of a field, such as the stepsize. `by` names the fields that separate cells;
     the values are averaged over all other fields. `against` is the label that the others are
-    compared with (s2a if it was run, else the first).
+    compared with (s2a if it was run, else the first). With a `clock`, the measures include seconds
+    and joules.
     """
     if measure is not None and (Path(measure) / FILE).is_file():
         raise SkerryError(
             f"a measure is expected after the folders (got the folder {measure!r}). Give several "
             f"folders as a list: skerry.results([..., {measure!r}])"
         )
-    cells = RunTable.read(path).read_measure(measure, last=last)
+    cells = RunTable.read(path).priced(clock).read_measure(measure, last=last)
     cells = cells.best(best) if best is not None else cells
     cells = cells.by(by) if by is not None else cells
     reference = cells.label(against) if against is not None else reference_label(cells.labels)

@@ -24,7 +24,7 @@ class Measure:
     """Short title for the axis of a small panel."""
     heading: str = ""
     """Title of a table column, with line breaks and unit."""
-    unit: Literal["%", "messages", "bytes", "devices", "islands", ""] = ""
+    unit: Literal["%", "messages", "bytes", "devices", "islands", "s", "J", ""] = ""
     better: Literal["higher", "lower"] = "lower"
     scale: Literal["linear", "log"] = "linear"
     """log: values span powers of ten."""
@@ -61,7 +61,7 @@ class Measure:
         return self.name.replace("_", " ")
 
     def _with_unit(self, words: str) -> str:
-        return f"{words} (%)" if self.is_percent else words
+        return f"{words} ({self.unit})" if self.unit in ("%", "s", "J") else words
 
 
 _loss = Measure
@@ -72,6 +72,7 @@ _distance = partial(Measure, group="consensus", scale="log")
 _messages = partial(Measure, group="communication", unit="messages")
 _participation = partial(Measure, group="participation", better="higher")
 _bytes = partial(Measure, group="communication", unit="bytes")
+_clock = partial(Measure, group="clock")
 
 MEASURES = {
     row.name: row
@@ -153,6 +154,13 @@ MEASURES = {
             words="fewest devices sampled of an island"),
         _participation("sampled_most", unit="devices", better="lower",
             words="most devices sampled of an island"),
+        _clock("seconds", unit="s", words="seconds until the last device is done",
+            short="seconds", heading="seconds"),
+        _clock("seconds_mean", unit="s", words="seconds until a device is done, on average"),
+        _clock("waiting", unit="%", range=(0.0, 100.0), words="share of the time that devices wait",
+            short="waiting", heading="waiting\n%"),
+        _clock("joules", unit="J", words="energy of all devices", heading="joules"),
+        _clock("joules_max", unit="J", words="energy of the device that needs most"),
     )
 }  # fmt: skip
 
@@ -162,7 +170,8 @@ GROUPS = {
 }
 
 
-USUAL = tuple(group for group in GROUPS if group not in ("participation", "fairness", "label_mix"))
+NOT_USUAL = ("participation", "fairness", "label_mix", "clock")
+USUAL = tuple(group for group in GROUPS if group not in NOT_USUAL)
 """Groups that are measured by default."""
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skerry.analysis import rebuild
 from skerry.errors import SkerryError, argument
-from skerry.report import rebuild
 from skerry.report.figure_kinds import DrawnFigure, FigureRequest
 from skerry.report.figures import panels
 from skerry.report.figures.panels import Panel, arrange, draw_panels, safe_lines

@@ -143,8 +143,8 @@ def describe_leaders(results: Results) -> list[str]:
 
 def save_figures(results: Results, out: Path) -> list[Path]:
     """Draw and save the curves of a study and the network of its first run."""
+    from skerry.analysis.rebuild import build_named_fleet, first_server_round, sampled_devices
     from skerry.report.figures import network_figure, overview, save_figure
-    from skerry.report.rebuild import build_named_fleet, first_server_round, sampled_devices
 
     first, key = results[0].experiment, results[0].key
     fleet, t = build_named_fleet(first), first_server_round(first)

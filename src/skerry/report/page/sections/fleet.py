@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skerry.analysis import rebuild
 from skerry.analysis.run_table import open_stores
 from skerry.config.experiment import Experiment
 from skerry.data.split import layout_of
@@ -19,7 +20,6 @@ from skerry.errors import SkerryError
 from skerry.files import written
 from skerry.plugins import registry
 from skerry.records.store import Run
-from skerry.report import rebuild
 from skerry.report.figures.islands import TARGET_NAMES, device_positions
 from skerry.report.page.blocks import PageSection, note, text, widget
 from skerry.report.page.report_data import ReportData

@@ -1,0 +1,72 @@
+"""Durations, bandwidths and energies with units, as users write them: "5 ms", "20 MB/s"."""
+
+import math
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+_DURATIONS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
+_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
+_BANDWIDTHS = (
+    {f"{prefix}B/s": factor for prefix, factor in (_PREFIXES | _BINARY).items()}
+    | {f"{prefix}bit/s": factor / 8 for prefix, factor in _PREFIXES.items()}
+    | {f"{prefix}bps": factor / 8 for prefix, factor in _PREFIXES.items()}
+)
+_TEXT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*")
+Limits = tuple[str, float]
+"""In words, the smallest value that is allowed, and that value; it is not allowed itself if the
+words say "above"."""
+
+
+def _read(value: Any, units: dict[str, float], what: str, example: str) -> float:
+    """The value in SI units: bytes per second or seconds. A bare number is in SI units already."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(f"must be a {what} such as {example!r} (got {value!r}).")
+    if not isinstance(value, str):
+        return float(value)
+    found = _TEXT.fullmatch(value)
+    if found is None:
+        raise ValueError(f"must be a {what} such as {example!r} (got {value!r}).")
+    number, unit = found.groups()
+    if unit and unit not in units:
+        known = ", ".join(units)
+        raise ValueError(f"has the unknown unit {unit!r} (got {value!r}). Units are: {known}.")
+    return float(number) * units.get(unit, 1.0)
+
+
+def seconds(value: Any) -> float:
+    """A duration in seconds: 0.05, "50 ms", "2 min"."""
+    found = _read(value, _DURATIONS, "duration", "5 ms")
+    if not (math.isfinite(found) and found >= 0):
+        raise ValueError(f"must be at least 0 (got {value!r}).")
+    return found
+
+
+def bytes_per_second(value: Any) -> float:
+    """A bandwidth in bytes per second: 2e7, "20 MB/s", "10 Mbit/s"."""
+    found = _read(value, _BANDWIDTHS, "bandwidth", "20 MB/s")
+    if not (math.isfinite(found) and found > 0):
+        raise ValueError(f"must be above 0 (got {value!r}). Leave it out if it is no limit.")
+    return found
+
+
+Duration = Annotated[float, BeforeValidator(seconds)]
+Bandwidth = Annotated[float, BeforeValidator(bytes_per_second)]
+
+
+def write_seconds(value: float) -> str:
+    """`42.3 s`, `3.1 min`, `2.5 h` or `8.2 days`."""
+    for limit, size, unit in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
+        if value < limit:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 86_400:,.3g} days"
+
+
+def write_joules(value: float) -> str:
+    """`42.3 J`, `3.1 kJ` or `2.5 MJ`."""
+    for limit, size, unit in ((1e3, 1, "J"), (1e6, 1e3, "kJ"), (1e9, 1e6, "MJ")):
+        if value < limit:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 1e9:,.3g} GJ"
