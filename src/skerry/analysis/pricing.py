@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-_LINKS = ("uplink", "downlink", "d2d")
-_LINKED = attrgetter("network", "availability", "seed")
-_TIMED = attrgetter(
-    "rounds", "network", "availability", "seed", "method", "training.local_steps",
-    "training.local_epochs", "server.primitive", "server.beta", "server.sampled", "server.period",
-    "server.offset", "server.selection", "server.sample_prob", "server.sampled_schedule",
-    "server.sampled_end", "server.period_schedule", "server.period_end", "server.switch_round",
-    "server.change_every", "server.beta_schedule", "server.beta_end",
+LINKS = ("uplink", "downlink", "d2d")
+_FLEET = attrgetter("rounds", "network", "availability", "seed")
+"""The fields that decide who is linked and awake."""
+_SAMPLE = attrgetter(
+    "sampled", "period", "offset", "selection", "sample_prob", "sampled_schedule", "sampled_end",
+    "period_schedule", "period_end", "switch_round", "change_every",
 )  # fmt: skip
-"""The fields that decide how long a run takes, beside the sizes of its messages."""
+"""The fields of a server that decide when it samples whom."""
+_REACH = attrgetter("primitive", "beta", "beta_schedule", "beta_end")
+"""The fields of a server that decide whom it reaches."""
 Watch = Callable[[int, str, Times], None]
 """Called as `watch(t, phase, times)` after every phase of round t."""
 
@@ -53,7 +53,10 @@ def price(table: "RunTable", clock: Clock) -> "RunTable":
     keys = {}
     for run in table.runs:
         history = table.histories[run.key]
-        one = PricedRun(run, message_bytes(run, history), run.rounds_done)
+        if not run.rounds_done:  # it has failed or waits, so it took no time
+            continue
+        messages = recorded_messages(history)
+        one = PricedRun(run, message_bytes(run, history), run.rounds_done, messages)
         keys[run.key] = one.key
         known = timed.setdefault(one.key, one)
         if one.rounds > known.rounds:  # a stop rule has ended the other one earlier
@@ -64,11 +67,11 @@ def price(table: "RunTable", clock: Clock) -> "RunTable":
     columns: dict[Hashable, Mapping[str, Array]] = {}
     for group in by_fleet.values():
         columns |= zip((one.key for one in group), _columns(group, clock), strict=True)
-    histories = {}
-    for run in table.runs:
-        history, own = table.histories[run.key], columns[keys[run.key]]
+    histories = {run.key: table.histories[run.key] for run in table.runs}
+    for run_key, key in keys.items():
+        history, own = histories[run_key], columns[key]
         done = np.asarray(history["round"], dtype=int)
-        histories[run.key] = {**history, **{name: own[name][done] for name in MEASURES}}
+        histories[run_key] = {**history, **{name: own[name][done] for name in MEASURES}}
     return replace(table, histories=histories, known_fields=table.fields)
 
 
@@ -80,6 +83,8 @@ class PricedRun:
     sizes: tuple[float, float, float]
     """Bytes of a message up to the server, down from it, and between devices."""
     rounds: int
+    messages: tuple[float, ...] | None = None
+    """The recorded messages up, down and between devices, to compare with; None: unknown."""
 
     @property
     def experiment(self) -> "Experiment":
@@ -88,47 +93,70 @@ class PricedRun:
     @cached_property
     def key(self) -> Hashable:
         """Runs with equal keys take the same time in every round."""
-        data = self.experiment.data if self.experiment.training.local_epochs else None
-        return (*_TIMED(self.experiment), self.sizes, data, self.run.materials.get("graph"))
-
-    @property
-    def fleet_key(self) -> Hashable:
-        """Runs with equal keys have the same devices and links."""
-        return *_LINKED(self.experiment), self.run.materials.get("graph")
+        training = self.experiment.training
+        steps: Hashable = training.local_steps
+        if training.local_epochs:
+            steps = training.local_epochs, training.batch, *self._data_key
+        return self.fleet_key, self.server_key, steps
 
     @cached_property
-    def method(self) -> "type[Method]":
+    def fleet_key(self) -> Hashable:
+        """Runs with equal keys have the same devices and links."""
+        named = self._data_key if self.takes_names_from_data else ()
+        return *_FLEET(self.experiment), self.run.materials.get("graph"), *named
+
+    @cached_property
+    def server_key(self) -> Hashable:
+        """Runs with equal keys on one fleet have the same messages."""
+        server = self.experiment.server
+        return *_SAMPLE(server), *_REACH(server), self.experiment.method, self.sizes
+
+    @property
+    def _data_key(self) -> tuple[Hashable, ...]:
+        return self.experiment.data, self.run.materials.get("dataset")
+
+    @property
+    def takes_names_from_data(self) -> bool:
+        experiment = self.experiment
+        return experiment.data.split == "given" and not experiment.network.is_file
+
+    @cached_property
+    def method(self) -> "Method":
         from skerry.methods.method import Method
 
         choice = self.experiment.method
         if choice.is_plain:
-            return Method
-        found: type[Method] = registry.resolve("method", choice.name)
-        return found
+            return Method()
+        return registry.build("method", choice.name, choice.options_for("method"), Method)
 
     def check(self) -> None:
         """Raise RecordsError where the record does not tell what happened."""
-        server = self.experiment.server
+        experiment, materials = self.experiment, self.run.materials
+        server = experiment.server
+        if materials.get("graph") and not experiment.network.is_file:
+            raise self.refusal("its graph was given from Python, so it is not in the store")
         if not server.is_there:
             return
-        reason = ""
         if server.is_adaptive():
-            reason = "its server rounds depend on the models"
-        elif server.selection not in rebuild.BY_SEED_ONLY:
-            reason = f"server.selection = '{server.selection}' depends on more than the seed"
-        elif ":" in server.primitive:
-            reason = f"primitive '{server.primitive}' does not tell whom it reaches"
-        if reason:
-            raise RecordsError(
-                f"run {self.run.key} cannot be priced afterwards, because {reason}. Put the clock "
-                "into the experiment ([clock] file = ...), which measures time during the run."
+            raise self.refusal("its server rounds depend on the models")
+        if server.selection not in rebuild.BY_SEED_ONLY:
+            raise self.refusal(
+                f"server.selection = '{server.selection}' depends on more than the seed"
             )
+        if ":" in server.primitive:
+            raise self.refusal(f"primitive '{server.primitive}' does not tell whom it reaches")
+
+    def refusal(self, reason: str) -> RecordsError:
+        return RecordsError(
+            f"run {self.run.key} cannot be priced afterwards, because {reason}. Put the clock "
+            "into the experiment ([clock] file = ...), which measures time during the run."
+        )
 
 
 def message_bytes(run: "Run", history: "History") -> tuple[float, float, float]:
     """Bytes of one message up, down and between devices, from the recorded totals."""
     found = []
-    for link in _LINKS:
+    for link in LINKS:
         counts, sent = (history.get(f"{link}_{what}") for what in ("messages", "bytes"))
         if counts is None or sent is None:
             raise RecordsError(
@@ -139,6 +167,12 @@ def message_bytes(run: "Run", history: "History") -> tuple[float, float, float]:
         last = measured[-1] if len(measured) else 0
         found.append(float(sent[last] / counts[last]) if counts[last] > 0 else 0.0)
     return found[0], found[1], found[2]
+
+
+def recorded_messages(history: "History") -> tuple[float, ...] | None:
+    """Messages up, down and between devices after the last round; None if it was not measured."""
+    last = [history[f"{link}_messages"][-1] for link in LINKS if f"{link}_messages" in history]
+    return tuple(map(float, last)) if len(last) == len(LINKS) and np.isfinite(last).all() else None
 
 
 def _columns(group: Sequence[PricedRun], clock: Clock) -> Iterator[Mapping[str, Array]]:
@@ -164,16 +198,19 @@ def run_clock(group: Sequence[PricedRun], clock: Clock, watch: Watch) -> Times:
     for one in group:
         one.check()
     first = group[0]
-    fleet = rebuild.rebuild_fleet(first.run)
+    fleet = _named_fleet(first, clock)
     awake = _awake(first.experiment, fleet)
     fleet = fleet if awake is None else replace(fleet, awake=awake)
-    speeds = device_speeds(clock, _names(first.run, fleet, clock), first.experiment.seed)
+    speeds = device_speeds(clock, fleet.labels, first.experiment.seed)
     times = Times(clock, speeds, len(group))
     steps_nl = np.stack([_local_steps(one, fleet) for one in group], axis=1)
     arrays_l = np.array([one.method.mixed_arrays for one in group])
     bytes_l = np.array([one.sizes[2] for one in group]) * arrays_l
-    network, samples = first.experiment.network, _Samples(fleet)
-    planned = [frozenset(one.experiment.server.server_rounds(one.rounds)) for one in group]
+    network, samples = first.experiment.network, _Samples(fleet, awake)
+    planned = [
+        frozenset(one.experiment.server.server_rounds(one.experiment.rounds)) for one in group
+    ]
+    sent_l3 = np.zeros((len(group), len(LINKS)))
     links = None
     for t in range(max(one.rounds for one in group)):
         awake_n = None if awake is None else awake(t)
@@ -185,13 +222,18 @@ def run_clock(group: Sequence[PricedRun], clock: Clock, watch: Watch) -> Times:
         if not network.mix_with_server:
             lanes = np.flatnonzero([t not in one for one in planned])
         times.gossip(links, bytes_l[lanes], network.gossip_steps, lanes)
+        sent_l3[lanes, 2] += network.gossip_steps * arrays_l[lanes] * len(links.of)
         watch(t, "gossip", times)
         for lanes, one in _same_server_round(group, planned, t):
             sampled_k = samples.at(one.experiment, t)
-            if sampled_k is not None and len(sampled_k):
+            if len(sampled_k):
                 messages = _messages(one, t, awake_n, fleet.devices)
                 times.server_round(sampled_k, messages, lanes)
+                sent_l3[lanes, :2] += _count(one.method, sampled_k, messages.reached)
         watch(t, "server", times)
+        for lane, one in enumerate(group):
+            if one.rounds == t + 1 and one.messages not in (None, (*sent_l3[lane],)):
+                raise one.refusal("its recorded messages are others than its settings tell")
     return times
 
 
@@ -202,9 +244,7 @@ def _same_server_round(
     same: dict[Hashable, list[int]] = {}
     for lane, one in enumerate(group):
         if t in planned[lane]:
-            server = one.experiment.server
-            key = (server, one.sizes, one.method, one.experiment.rounds)
-            same.setdefault(key, []).append(lane)
+            same.setdefault(one.server_key, []).append(lane)
     for lanes in same.values():
         yield np.array(lanes), group[lanes[0]]
 
@@ -212,18 +252,22 @@ def _same_server_round(
 class _Samples:
     """The sampled devices of recorded runs on one fleet, drawn again once for equal servers."""
 
-    def __init__(self, fleet: "Fleet"):
-        self._fleet, self._known = fleet, dict[Hashable, Ints | None]()
+    def __init__(self, fleet: "Fleet", awake: "Awake | None"):
+        self._fleet, self._awake = fleet, awake
+        self._known: dict[Hashable, Ints] = {}
 
-    def at(self, experiment: "Experiment", t: int) -> Ints | None:
-        server = experiment.server
-        key = (t, experiment.rounds, server.selection, server.sample_prob, server.sampled,
-               server.sampled_schedule, server.sampled_end, server.period, server.offset,
-               server.period_schedule)  # fmt: skip
+    def at(self, experiment: "Experiment", t: int) -> Ints:
+        key = t, *_SAMPLE(experiment.server)
         if key not in self._known:
-            found = rebuild.sampled_devices(experiment, self._fleet, t)
-            self._known[key] = None if found is None else np.array(found, dtype=np.int64)
+            found = rebuild.draw_sample(experiment, self._fleet, t, self._awake)
+            self._known[key] = np.array(found, dtype=np.int64)
         return self._known[key]
+
+
+def _count(method: "Method", sampled_k: Ints, reached: Ints | None) -> tuple[int, int]:
+    """The messages of a server round, up and down."""
+    down = method.down * len(sampled_k if reached is None else reached)
+    return method.up * len(sampled_k), down + method.down_to_sampled * len(sampled_k)
 
 
 def _messages(one: PricedRun, t: int, awake_n: NDArray[np.bool_] | None, n: int) -> ServerMessages:
@@ -265,14 +309,13 @@ def _local_steps(one: PricedRun, fleet: "Fleet") -> Ints:
     return LocalEpochs(partition, training.batch, training.local_epochs, 0).steps
 
 
-def _names(run: "Run", fleet: "Fleet", clock: Clock) -> Sequence[str]:
-    """The names of the devices, where the clock uses any."""
-    experiment = run.experiment
-    wanted = clock.compute.slow or clock.devices
-    if not wanted or experiment.data.split != "given" or experiment.network.is_file:
-        return fleet.labels
+def _named_fleet(one: PricedRun, clock: Clock) -> "Fleet":
+    """The fleet of a run. Where the data name its devices and names are used, it has them."""
     from skerry.data.split import layout_of
 
-    dataset = rebuild.rebuild_dataset(run)
-    names = layout_of(dataset, experiment.network, experiment.data)[1]
-    return names or fleet.labels
+    experiment, fleet = one.experiment, rebuild.rebuild_fleet(one.run)
+    uses = clock.compute.slow or clock.devices or isinstance(experiment.availability.awake, str)
+    if not uses or not one.takes_names_from_data:
+        return fleet
+    dataset = rebuild.rebuild_dataset(one.run)
+    return replace(fleet, labels=layout_of(dataset, experiment.network, experiment.data)[1] or ())

@@ -6,6 +6,8 @@ If something cannot be rebuilt, the error says why.
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from skerry.config import schedules
 from skerry.errors import DataError, NetworkError, skerry_command
 from skerry.files import written
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from skerry.config.experiment import Experiment
     from skerry.data.dataset import Dataset
     from skerry.data.partition import Partition
+    from skerry.engine.participation.awake import Awake
     from skerry.network.fleet import Fleet
     from skerry.records.store import Run
 
@@ -66,22 +69,29 @@ def sampled_devices(experiment: "Experiment", fleet: "Fleet", t: int) -> list[in
     names = (server.sampled_schedule, server.period_schedule)
     if any(":" in name or name == schedules.ADAPTIVE for name in names):
         return None
-    planned = server.server_rounds(rounds)
-    if t not in planned:
+    if t not in server.server_rounds(rounds):
         return []
     if server.selection not in BY_SEED_ONLY:
         return None
     awake = Awake(experiment.availability, experiment.seed, fleet.island_of, fleet.labels)
+    return draw_sample(experiment, fleet, t, awake)
+
+
+def draw_sample(
+    experiment: "Experiment", fleet: "Fleet", t: int, awake: "Awake | None"
+) -> list[int]:
+    """The devices sampled in round t, a server round whose selection is in `BY_SEED_ONLY`."""
+    server, rounds = experiment.server, experiment.rounds
     context = Context(
         "a recorded sample is drawn again",
         seed=experiment.seed,
         round=t,
         rounds=rounds,
-        number=bisect_left(planned, t),
+        number=bisect_left(server.server_rounds(rounds), t),
         sampled=server.at(t, rounds).sampled,
         sizes=fleet.sizes,
         devices=fleet.labels,
-        awake=awake(t),
+        awake=np.ones(fleet.devices, dtype=bool) if awake is None else awake(t),
     )
     rule = registry.resolve("selection", server.selection)
     found = bind("selection", rule, server.options_for("selection"))(context=context)

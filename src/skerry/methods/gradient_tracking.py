@@ -60,6 +60,8 @@ class GradientTracking(Method):
 
     def __init__(self, *, tracker: str):
         self.tracker = tracker
+        if tracker == "home":
+            self.up, self.down_to_sampled = 1, 0
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {name: X_nld.new_zeros(X_nld.shape) for name in ("y", "gradient")}
