@@ -190,7 +190,11 @@ KINDS = {
         ["server.compression=random_k", "server.compressed=down"],
     ],
     "local steps": [["training.local_steps=4"]],
-    "local epochs": [["training.local_epochs=2", "data.intra=dirichlet", "data.alpha=0.5"]],
+    "local epochs": [
+        ["training.local_epochs=2", "data.intra=dirichlet", "data.alpha=0.5",
+         f"training.batch={one}"]
+        for one in (4, 9)
+    ],
     "few rounds are measured": [["evaluate.every=3"]],
 }  # fmt: skip
 
@@ -251,12 +255,17 @@ def test_runs_that_differ_in_what_is_learned_share_the_computation(small, tmp_pa
 def test_runs_that_a_rule_has_stopped(small, tmp_path):
     """A run that ended early has the times of its own rounds, beside one that went on; schedules
     that depend on the number of rounds are those of the whole run."""
-    settings = ["server.period_schedule=cosine", "server.period_end=1", "rounds=9"]
+    settings = [
+        "server.period_schedule=cosine",
+        "server.period=1",
+        "server.period_end=6",
+        "rounds=12",
+    ]
     whole = small(*settings)
-    stopped = small(*settings, "stop=no gain in 2 rounds", "training.stepsize=1e-9")
+    stopped = small(*settings, "stop=no gain in 5 rounds", "training.stepsize=1e-9")
     skerry.run([whole, stopped], out=tmp_path)
     done = {run.experiment.stop: run.rounds_done for run in RunTable.read(tmp_path).runs}
-    assert done[""] == 9 > done["no gain in 2 rounds"]
+    assert done[""] == 12 > done["no gain in 5 rounds"]
     check_priced(tmp_path, [whole, stopped])
     alone = tmp_path / "alone"
     skerry.run([stopped], out=alone)
