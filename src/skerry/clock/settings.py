@@ -14,7 +14,7 @@ from skerry.clock.units import Bandwidth, Duration
 from skerry.config import toml
 from skerry.config.explain import explain
 from skerry.config.section import NotNegative, Section, fields_of
-from skerry.errors import ExperimentError, nearest, skerry_command
+from skerry.errors import ExperimentError, nearest, skerry_command, typed
 from skerry.files import beside
 
 EXAMPLES = ("data_centre", "wifi_home", "lte_phone", "lora_sensor")
@@ -123,6 +123,10 @@ class Clock(Section):
     @classmethod
     def load(cls, path: str | Path) -> "Clock":
         """A clock from a TOML file; the path of its device table starts from the file's folder."""
+        if not Path(path).exists():
+            raise ExperimentError(
+                f"no clock file {path}. Make one: {skerry_command('clock', 'new')} > {typed(path)}"
+            )
         table = toml.read_tables(path)
         if isinstance(devices := table.get("devices"), str):
             table["devices"] = beside(Path(path).parent, devices)
@@ -145,8 +149,8 @@ def read_clock(name: AnyClock) -> Clock:
         close = nearest(str(name), EXAMPLES)
         hint = f"; did you mean '{close[0]}'?" if close else "."
         raise ExperimentError(
-            f"no clock '{name}'{hint} Give a TOML file ({skerry_command('clock', 'new')} > "
-            f"clock.toml makes one), or an example: {', '.join(EXAMPLES)}."
+            f"no clock '{name}'{hint} Examples are {', '.join(EXAMPLES)}; or make a file: "
+            f"{skerry_command('clock', 'new')} > clock.toml"
         )
     return Clock.load(name)
 
