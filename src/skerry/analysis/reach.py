@@ -71,7 +71,8 @@ def common_target(table: RunTable, measure: str) -> float:
         return 0.0
     digits = 1 - math.floor(math.log10(abs(value)))
     steps = value * 10.0**digits
-    return round((math.ceil(steps - 1e-9) if lower else math.floor(steps + 1e-9)) / 10**digits, 12)
+    whole = math.ceil(steps - 1e-9) if lower else math.floor(steps + 1e-9)
+    return round(whole / 10.0**digits, 12)
 
 
 def at_best(table: RunTable, field: str, measure: str | None = None) -> RunTable:
@@ -157,7 +158,7 @@ class Reach:
         """Whether every run that reaches the target does so before the first round."""
         parts = (part for [part] in self.costs["rounds"].readings.values())
         found = [v for part in parts for by_seed in part.values() for v in by_seed.values()]
-        return not np.nansum(found)
+        return bool(found) and not np.nansum(found)
 
     @staticmethod
     def _by_label(cells: Cells, cell: Cell) -> Mapping[str, Mapping[int, float]]:

@@ -68,7 +68,15 @@ app = typer.Typer(
 )
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(run_command, advise_command, sweep_command, watch_command, results_command),
-    *(price_command, report_command, figure_command, show_command, export_command, new_command, schema_command),
+    *(
+        price_command,
+        report_command,
+        figure_command,
+        show_command,
+        export_command,
+        new_command,
+        schema_command,
+    ),
 )
 for _function in COMMANDS:
     app.command(_function.__name__.removesuffix("_command"))(_function)

@@ -128,6 +128,11 @@ class Clock(Section):
                 f"no clock file {path}. Make one: {skerry_command('clock', 'new')} > {typed(path)}"
             )
         table = toml.read_tables(path)
+        if {"network", "data", "training"} & table.keys():
+            raise ExperimentError(
+                f"{path} is an experiment, not a clock. Make a clock: "
+                f"{skerry_command('clock', 'new')} > clock.toml"
+            )
         if isinstance(devices := table.get("devices"), str):
             table["devices"] = beside(Path(path).parent, devices)
         return cls.parse(table)
@@ -145,7 +150,8 @@ def read_clock(name: AnyClock) -> Clock:
         return Clock.parse(name)
     if str(name) in EXAMPLES:
         return Clock.parse(toml.parse_tables(example_text(str(name)), str(name)))
-    if not Path(name).exists() and not str(name).endswith(".toml"):
+    is_folder = Path(name).is_dir()
+    if is_folder or not (Path(name).exists() or str(name).endswith(".toml")):
         close = nearest(str(name), EXAMPLES)
         hint = f"; did you mean '{close[0]}'?" if close else "."
         raise ExperimentError(

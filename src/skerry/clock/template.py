@@ -10,16 +10,16 @@ from skerry.config.toml import parse_tables, toml_value
 STARTING_POINT = "wifi_home"
 """The example whose values a new clock file has."""
 _HEAD = f"""\
-# How long steps and messages take on a fleet, and what they cost in energy. The values are those of
-# the example {STARTING_POINT}: replace them by yours. Numbers are in seconds, bytes per second, watts and
-# joules; durations and bandwidths may have units: "5 ms", "20 MB/s", "10 Mbit/s".
+# How long steps and messages take on a fleet, and what they cost in energy. The values are those
+# of the example {STARTING_POINT}: replace them by yours. Numbers are in seconds, bytes per second,
+# watts and joules; durations and bandwidths may have units: "5 ms", "20 MB/s", "10 Mbit/s".
 """
 _UNSET = {"devices": '"devices.csv"', "broadcast": '"5 MB/s"'}
 """Examples for fields that are left out."""
 
 
 def commented_clock(seconds_per_step: float | None = None, about: str = "") -> str:
-    """A complete clock file with comments; a duration of a step may be given, and words about it."""
+    """A complete clock file with comments, and with a given duration of a step and words on it."""
     values = parse_tables(example_text(STARTING_POINT), STARTING_POINT)
     if seconds_per_step is not None:
         values["compute"]["seconds_per_step"] = seconds_per_step

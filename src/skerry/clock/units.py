@@ -31,8 +31,9 @@ def _read(value: Any, units: dict[str, float], what: str, example: str) -> float
         raise ValueError(f"must be a {what} such as {example!r} (got {value!r}).")
     number, unit = found.groups()
     if unit and unit not in units:
-        known = ", ".join(units)
-        raise ValueError(f"has the unknown unit {unit!r} (got {value!r}). Units are: {known}.")
+        meant = [known for known in units if known.lower() == unit.lower()]
+        hint = f"; did you mean '{meant[0]}'?" if meant else "."
+        raise ValueError(f"has the unknown unit {unit!r}{hint} Units are: {', '.join(units)}.")
     return float(number) * units.get(unit, 1.0)
 
 

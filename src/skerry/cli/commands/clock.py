@@ -72,7 +72,7 @@ def show_clock(
     from skerry.report.screens.clock import clock_lines
     from skerry.report.screens.results import print_sheets
 
-    print_sheets([], clock_lines(read_clock(file), parameters))
+    print_sheets([], list(clock_lines(read_clock(file), parameters)))
 
 
 def _new_text(measured: Path | None, times: float) -> str:

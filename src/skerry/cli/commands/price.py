@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from skerry.cli.commands.options import AsJson, Folders, option, print_json
 from skerry.errors import SkerryError, as_options, skerry_command
 

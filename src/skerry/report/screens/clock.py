@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+from skerry.clock.devices import check_table
 from skerry.clock.settings import Clock, Downlink, Links, Uplink
 from skerry.clock.units import write_joules, write_seconds
+from skerry.files import written
 from skerry.report.text import plural
 
 _CHANNELS = {
@@ -18,6 +20,9 @@ def clock_lines(clock: Clock, parameters: int) -> Iterator[str]:
     size = 4 * parameters
     yield f"A message of {plural(parameters, 'parameter')} has {size:,} bytes (4 bytes each)."
     yield f"Local step: {_step(clock)}."
+    if clock.devices:
+        count = plural(check_table(clock.devices), "device")
+        yield f"Single devices differ from this as {written(clock.devices)} says ({count})."
     d2d = clock.d2d
     yield (
         f"Between neighbours: {_message(d2d, size)} to send and as much energy to receive; "
@@ -42,8 +47,6 @@ def clock_lines(clock: Clock, parameters: int) -> Iterator[str]:
 def _step(clock: Clock) -> str:
     compute = clock.compute
     told = [write_seconds(compute.seconds_per_step)]
-    if clock.devices:
-        told = [f"by device, from {clock.devices}"]
     if compute.spread:
         told.append(f"devices differ by a log-normal factor (spread {compute.spread:g})")
     if compute.slow:

@@ -1,4 +1,4 @@
-"""The screen of `skerry price`: what runs cost in seconds and joules, and who reaches a score first.
+"""The screen of `skerry price`: what runs cost in seconds and joules, who reaches a score first.
 
 Costs are means over seeds. A score is reached in the first evaluated round at or past it.
 """
@@ -100,6 +100,11 @@ class Priced:
             return lead
         is_clear = found.verdict(lower_is_better=True) in ("win", "loss")
         return replace(lead, gap=gap, p=found.t_holm, is_clear=is_clear, untested=found.untested)
+
+    def is_clear(self, cost: str, cell: Cell) -> bool:
+        """Whether one label is first, and significantly so."""
+        found = self.reach.first(cost, cell)
+        return bool(found and found.lead and self.tested(cost, cell, found.lead).is_clear)
 
     @cached_property
     def turned(self) -> list[Cell]:
@@ -213,7 +218,7 @@ class _Column:
 
 
 def price_sentences(priced: Priced) -> list[str]:
-    """Who is first in rounds, seconds and joules; the fronts of score against seconds and joules."""
+    """Who is first in rounds, seconds and joules; fronts of score against seconds and joules."""
     if len(priced.cells) > MOST_CELLS:
         return list(_tallies(priced))
     return [
@@ -231,14 +236,21 @@ def compare_clocks(all_priced: Sequence[Priced]) -> list[str]:
     turned = [one for one in all_priced if one.turned]
     if not turned:
         return ["Under none of the clocks is another primitive first in seconds than in rounds."]
-    many = len(all_priced[0].cells) > 1
-    words = [
-        f"{one.clock} ({len(one.turned)} of {plural(len(one.cells), 'cell')})"
-        if many
-        else f"{one.clock} ({_names(one, 'seconds')} instead of {_names(one, 'rounds')})"
-        for one in turned
-    ]
+    words = [f"{one.clock} ({_turn(one)})" for one in turned]
     return [f"Another primitive is first in seconds than in rounds under: {', '.join(words)}."]
+
+
+def _turn(priced: Priced) -> str:
+    """The first in seconds instead of the first in rounds, or the number of such cells."""
+    clear = [cell for cell in priced.turned if priced.is_clear("rounds", cell)]
+    clear = [cell for cell in clear if priced.is_clear("seconds", cell)]
+    if len(priced.cells) > 1:
+        found = f"{len(priced.turned)} of {plural(len(priced.cells), 'cell')}"
+        return f"{found}, {len(clear)} with clear leads in both"
+    (cell,) = priced.cells
+    seconds, rounds = (priced.first(cost)[cell] for cost in ("seconds", "rounds"))
+    names = f"{seconds and seconds.label} instead of {rounds and rounds.label}"
+    return names if clear else f"{names}; not both are clear leads"
 
 
 def reach_notes(reach: Reach, is_given: bool) -> list[str]:
@@ -249,7 +261,7 @@ def reach_notes(reach: Reach, is_given: bool) -> list[str]:
         f"The target is {goal}{chosen}. It is reached in the first evaluated round at or past it; "
         "nothing is interpolated."
     ]
-    if reach.is_at_start and any(reach.costs["rounds"].readings):
+    if reach.is_at_start:
         notes.append("All runs reach it before the first round: give a harder one by --target.")
     return notes
 
@@ -268,11 +280,6 @@ def _about(priced: Priced, cell: Cell) -> str:
     return f"{', '.join(words)}: "
 
 
-def _names(priced: Priced, cost: str) -> str:
-    found = priced.first(cost)[priced.cells[0]]
-    return found.label if found else ""
-
-
 def _firsts(priced: Priced, cell: Cell) -> Iterator[str]:
     found = {cost: one for cost in priced.costs if (one := priced.reach.first(cost, cell))}
     if not found:
@@ -284,7 +291,9 @@ def _firsts(priced: Priced, cell: Cell) -> Iterator[str]:
         seeds = f"{priced.reach.took('rounds', cell, label).count} of "
         seeds += plural(priced.reach.seeds(cell, label), "seed")
         costs = f"{', '.join(priced.costs[:-1])} and {priced.costs[-1]}"
-        others = f": it reaches the target in {seeds}, {fewer}" if fewer else ": nothing is compared"
+        others = (
+            f": it reaches the target in {seeds}, {fewer}" if fewer else ": nothing is compared"
+        )
         yield f"In {costs} {label} is first{others}."
         return
     for cost, one in found.items():
@@ -302,7 +311,7 @@ def _standing(priced: Priced, cost: str, cell: Cell, found: First) -> str:
     gap = replace(lead.gap, mean=-lead.gap.mean)
     by, pairs = _Column(cost, [gap]).say(gap), f"paired over {plural(gap.count, 'seed')}"
     if lead.untested:
-        return f"{lead.best} is first, by {by} before {lead.second} (not tested: {lead.untested})"
+        return f"{lead.best} is ahead of {lead.second} by {by} (not tested: {lead.untested})"
     if lead.is_clear:
         return f"{lead.best} is first, by {by} before {lead.second} ({pairs}, {_p(lead.p)})"
     return (
@@ -370,21 +379,14 @@ def _tallies(priced: Priced) -> Iterator[str]:
     cells = plural(len(priced.cells), "cell")
     for cost in priced.costs:
         found = priced.first(cost)
-        leads = {
-            cell: priced.tested(cost, cell, one.lead)
-            for cell, one in found.items()
-            if one and one.lead
-        }
         labels = Counter(one.label if one else "nobody" for one in found.values())
-        clear = Counter(lead.best for lead in leads.values() if lead.is_clear)
+        clear = Counter(one.label for c, one in found.items() if one and priced.is_clear(cost, c))
         words = (
             f"{label} in {count}" + (f" ({clear[label]} clearly)" if clear[label] else "")
             for label, count in labels.most_common()
         )
         yield f"First in {cost}, of {cells}: {', '.join(words)}."
-    yield (
-        f"In {len(priced.turned)} of {cells} another primitive is first in seconds than in rounds."
-    )
+    yield f"Another primitive is first in seconds than in rounds in {_turn(priced)}."
 
 
 def _pairs(priced: Priced) -> list[tuple[Cell, str]]:
