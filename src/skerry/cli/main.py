@@ -11,11 +11,12 @@ import typer
 from typer.core import TyperGroup
 
 from skerry.cli import exit_codes
-from skerry.cli.commands import data, store, theory
+from skerry.cli.commands import clock, data, store, theory
 from skerry.cli.commands.advise import advise_command
 from skerry.cli.commands.export import export_command
 from skerry.cli.commands.figure import figure_command
 from skerry.cli.commands.new import new_command
+from skerry.cli.commands.price import price_command
 from skerry.cli.commands.report import report_command
 from skerry.cli.commands.results import results_command
 from skerry.cli.commands.run import run_command, schema_command, show_command
@@ -67,10 +68,19 @@ app = typer.Typer(
 )
 COMMANDS: tuple[Callable[..., None], ...] = (
     *(run_command, advise_command, sweep_command, watch_command, results_command),
-    *(report_command, figure_command, show_command, export_command, new_command, schema_command),
+    *(
+        price_command,
+        report_command,
+        figure_command,
+        show_command,
+        export_command,
+        new_command,
+        schema_command,
+    ),
 )
 for _function in COMMANDS:
     app.command(_function.__name__.removesuffix("_command"))(_function)
+app.add_typer(clock.app, name="clock")
 app.add_typer(data.app, name="data")
 app.add_typer(theory.app, name="theory")
 app.add_typer(store.app, name="store")

@@ -102,8 +102,22 @@ def _called(names: Sequence[str]) -> str:
     return f"{', '.join(names[:3])}, ..., {names[-1]}"
 
 
+def check_table(text: str) -> int:
+    """Read every cell of a device table, whose faults are raised; the number of its devices."""
+    file, header, rows = _read_table(text)
+    for line in range(2, len(rows) + 1):
+        _cells(file, header, rows, [line])
+    return len(rows) - 1
+
+
 def _table(text: str, names: Sequence[str], seed: int) -> dict[str, Array]:
     """The columns of a device table in the order of the rows of the fleet."""
+    file, header, rows = _read_table(text)
+    return _cells(file, header, rows, _chosen(file, header, rows, names, seed))
+
+
+def _read_table(text: str) -> tuple[str, list[str], list[list[str]]]:
+    """The file of a device table, its columns, and its lines with that of the columns."""
     file = plain_path(text)
     rows = _rows(file)
     header = [cell.strip().lower() for cell in rows[0]]
@@ -118,14 +132,18 @@ def _table(text: str, names: Sequence[str], seed: int) -> dict[str, Array]:
             f"the first line of {file} must name each column once, and at least one of "
             f"{', '.join(COLUMNS)} (got '{','.join(header)[:60]}')."
         )
-    chosen = _chosen(file, header, rows, names, seed)
-    found = {}
-    for place, column in enumerate(header):
-        if column != "device":
-            found[column] = np.array(
-                [_cell(file, line, column, rows[line - 1], place) for line in chosen]
-            )
-    return found
+    return file, header, rows
+
+
+def _cells(
+    file: str, header: list[str], rows: list[list[str]], lines: Sequence[int]
+) -> dict[str, Array]:
+    """The numbers of these lines, counted from 1, by column."""
+    return {
+        column: np.array([_cell(file, line, column, rows[line - 1], place) for line in lines])
+        for place, column in enumerate(header)
+        if column != "device"
+    }
 
 
 def _rows(file: str) -> list[list[str]]:
@@ -141,7 +159,7 @@ def _rows(file: str) -> list[list[str]]:
     if len(rows) < 2:
         raise ExperimentError(
             f"{file} must have a line of column names and a line for each device (got "
-            f"{len(rows)} lines)."
+            f"{len(rows)} in all)."
         )
     return rows
 

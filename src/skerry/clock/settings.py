@@ -14,7 +14,7 @@ from skerry.clock.units import Bandwidth, Duration
 from skerry.config import toml
 from skerry.config.explain import explain
 from skerry.config.section import NotNegative, Section, fields_of
-from skerry.errors import ExperimentError, nearest, skerry_command
+from skerry.errors import ExperimentError, nearest, skerry_command, typed
 from skerry.files import beside
 
 EXAMPLES = ("data_centre", "wifi_home", "lte_phone", "lora_sensor")
@@ -123,7 +123,16 @@ class Clock(Section):
     @classmethod
     def load(cls, path: str | Path) -> "Clock":
         """A clock from a TOML file; the path of its device table starts from the file's folder."""
+        if not Path(path).exists():
+            raise ExperimentError(
+                f"no clock file {path}. Make one: {skerry_command('clock', 'new')} > {typed(path)}"
+            )
         table = toml.read_tables(path)
+        if {"network", "data", "training"} & table.keys():
+            raise ExperimentError(
+                f"{path} is an experiment, not a clock. Make a clock: "
+                f"{skerry_command('clock', 'new')} > clock.toml"
+            )
         if isinstance(devices := table.get("devices"), str):
             table["devices"] = beside(Path(path).parent, devices)
         return cls.parse(table)
@@ -141,12 +150,13 @@ def read_clock(name: AnyClock) -> Clock:
         return Clock.parse(name)
     if str(name) in EXAMPLES:
         return Clock.parse(toml.parse_tables(example_text(str(name)), str(name)))
-    if not Path(name).exists() and not str(name).endswith(".toml"):
+    is_folder = Path(name).is_dir()
+    if is_folder or not (Path(name).exists() or str(name).endswith(".toml")):
         close = nearest(str(name), EXAMPLES)
         hint = f"; did you mean '{close[0]}'?" if close else "."
         raise ExperimentError(
-            f"no clock '{name}'{hint} Give a TOML file ({skerry_command('clock', 'new')} > "
-            f"clock.toml makes one), or an example: {', '.join(EXAMPLES)}."
+            f"no clock '{name}'{hint} Examples are {', '.join(EXAMPLES)}; or make a file: "
+            f"{skerry_command('clock', 'new')} > clock.toml"
         )
     return Clock.load(name)
 

@@ -31,8 +31,9 @@ def _read(value: Any, units: dict[str, float], what: str, example: str) -> float
         raise ValueError(f"must be a {what} such as {example!r} (got {value!r}).")
     number, unit = found.groups()
     if unit and unit not in units:
-        known = ", ".join(units)
-        raise ValueError(f"has the unknown unit {unit!r} (got {value!r}). Units are: {known}.")
+        meant = [known for known in units if known.lower() == unit.lower()]
+        hint = f"; did you mean '{meant[0]}'?" if meant else "."
+        raise ValueError(f"has the unknown unit {unit!r}{hint} Units are: {', '.join(units)}.")
     return float(number) * units.get(unit, 1.0)
 
 
@@ -56,17 +57,33 @@ Duration = Annotated[float, BeforeValidator(seconds)]
 Bandwidth = Annotated[float, BeforeValidator(bytes_per_second)]
 
 
+Scale = tuple[tuple[float, float, str], ...]
+"""Units of a quantity: the values that are written in one are below the first number; its size."""
+_TIMES: Scale = (
+    (0.1, 1e-3, "ms"), (120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h"),
+    (math.inf, 86_400, "days"),
+)  # fmt: skip
+_ENERGIES: Scale = ((0.1, 1e-3, "mJ"), (1e3, 1, "J"), (1e6, 1e3, "kJ"), (1e9, 1e6, "MJ"),
+    (math.inf, 1e9, "GJ"))  # fmt: skip
+SCALES: dict[str, Scale] = {"seconds": _TIMES, "joules": _ENERGIES}
+
+
+def readable_unit(cost: str, value: float) -> tuple[float, str]:
+    """The size and the name of a unit in which people read a number of seconds or joules."""
+    return next((size, unit) for limit, size, unit in SCALES[cost] if not value >= limit)
+
+
 def write_seconds(value: float) -> str:
-    """`42.3 s`, `3.1 min`, `2.5 h` or `8.2 days`."""
-    for limit, size, unit in ((120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h")):
-        if value < limit:
-            return f"{value / size:.3g} {unit}"
-    return f"{value / 86_400:,.3g} days"
+    """`5 ms`, `42.3 s`, `3.1 min`, `2.5 h` or `8.2 days`."""
+    return _write("seconds", value)
 
 
 def write_joules(value: float) -> str:
-    """`42.3 J`, `3.1 kJ` or `2.5 MJ`."""
-    for limit, size, unit in ((1e3, 1, "J"), (1e6, 1e3, "kJ"), (1e9, 1e6, "MJ")):
-        if value < limit:
-            return f"{value / size:.3g} {unit}"
-    return f"{value / 1e9:,.3g} GJ"
+    """`5 mJ`, `42.3 J`, `3.1 kJ` or `2.5 MJ`."""
+    return _write("joules", value)
+
+
+def _write(cost: str, value: float) -> str:
+    size, unit = readable_unit(cost, value) if value else (1.0, SCALES[cost][1][2])
+    number = value / size
+    return f"{number:,.0f} {unit}" if number >= 1000 else f"{number:.3g} {unit}"

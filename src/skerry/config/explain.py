@@ -76,7 +76,8 @@ def _line(fault: ErrorDetails, fields: Fields, owner: str) -> str:
         return unknown_field(path, fields, owner, loc=fault["loc"])
     if fault["type"] == "value_error":
         line = str(context["error"])
-        return line if path in line else f"{path}: {line}"
+        is_rule = line.startswith(("must ", "has "))
+        return line if path in line else f"{path}{' ' if is_rule else ': '}{line}"
     known = _RULES.get(fault["type"])
     numbers = {name: _plain_number(value) for name, value in context.items()}
     rule = known.format(**numbers) if known else f"cannot be read ({fault['msg']})"

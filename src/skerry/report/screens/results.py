@@ -73,7 +73,7 @@ def differences_sheet(compared: ComparedCells) -> Sheet:
             *map(format_value, cell),
             *([label] if len(others) > 1 else []),
             text.format_estimate(compared.cells.measure, found.difference, sign="+"),
-            _format_p(found.t_holm),
+            format_p(found.t_holm),
             _verdict(compared, label, found),
         )
         for (cell, label), found in compared.comparisons.items()
@@ -167,7 +167,8 @@ def _verdict(compared: ComparedCells, label: str, found: Comparison) -> str:
     return {"win": f"{label} better", "loss": f"{compared.against} better", "tie": "tie"}[verdict]
 
 
-def _format_p(value: float) -> str:
+def format_p(value: float) -> str:
+    """A p-value as text: `0.012`, `<0.001`."""
     if math.isnan(value):
         return text.NOTHING
     return "<0.001" if value < 0.001 else f"{value:.3f}"

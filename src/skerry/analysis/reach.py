@@ -1,0 +1,221 @@
+"""When runs first reach a score, in rounds, seconds, joules, messages and bytes.
+
+Nothing is interpolated: a score is reached in the first evaluated round that is at or past it.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from skerry.analysis.cells import Cell, Cells
+from skerry.analysis.compare import BestLabel, Comparison, find_best_label
+from skerry.analysis.run_table import RunTable
+from skerry.analysis.statistics import Estimate, estimate
+from skerry.clock.settings import AnyClock
+from skerry.config.measures import traits
+from skerry.errors import RecordsError
+from skerry.records.parts import History
+
+_COLUMNS = {"rounds": ("round",), "seconds": ("seconds",), "joules": ("joules",)} | {
+    what: tuple(f"{link}_{what}" for link in ("uplink", "downlink", "d2d"))
+    for what in ("messages", "bytes")
+}
+COSTS = tuple(_COLUMNS)
+"""What it may take to reach a score. Messages and bytes are those on all links together."""
+
+
+def with_clock(table: RunTable, clock: AnyClock) -> RunTable:
+    """The table with seconds and joules in the histories of its finished runs."""
+    priced = table.finished.priced(clock)
+    return replace(priced, runs=table.runs, known_fields=table.fields)
+
+
+def first_at(history: History, measure: str, target: float) -> int | None:
+    """The row of the first evaluated round at or past a target; None if there is none. A measure
+    of which less is better passes the target from above."""
+    if measure not in history:
+        return None
+    values = np.asarray(history[measure], dtype=float)
+    with np.errstate(invalid="ignore"):  # NaN where the measure was not evaluated
+        there = values <= target if traits(measure).lower_is_better else values >= target
+    return int(there.argmax()) if there.any() else None
+
+
+def cost_at(history: History, cost: str, row: int) -> float:
+    """What a run has cost at a row of its history; NaN if that was not recorded."""
+    if not _is_recorded(history, cost):
+        return math.nan
+    return float(sum(float(history[name][row]) for name in _COLUMNS[cost]))
+
+
+def _is_recorded(history: History, cost: str) -> bool:
+    return all(name in history for name in _COLUMNS[cost])
+
+
+def common_target(table: RunTable, measure: str) -> float:
+    """The score that every finished run reaches at some time, rounded to two digits to the easier
+    side: the default target."""
+    lower = traits(measure).lower_is_better
+    best = []
+    for run in table.finished.runs:
+        values = np.asarray(table.histories[run.key].get(measure, ()), dtype=float)
+        if len(values := values[np.isfinite(values)]):
+            best.append(float(values.min() if lower else values.max()))
+    if not best:
+        raise RecordsError(f"no finished run in {table.place} measured {measure}.")
+    value = max(best) if lower else min(best)
+    if value == 0:
+        return 0.0
+    digits = 1 - math.floor(math.log10(abs(value)))
+    steps = value * 10.0**digits
+    whole = math.ceil(steps - 1e-9) if lower else math.floor(steps + 1e-9)
+    return round(whole / 10.0**digits, 12)
+
+
+def at_best(table: RunTable, field: str, measure: str | None = None) -> RunTable:
+    """Only the runs of each label at its best value of a field, such as the stepsize, judged by the
+    final value of a measure. The field no longer separates cells."""
+    scores = table.read_measure(measure)
+    name = scores.field(field)
+    if name not in scores.fields:
+        return table
+    chosen = scores.tuned_values(name)
+    axes = [axis for axis in scores.fields if axis != name]
+
+    def is_chosen(key: str) -> bool:
+        own, label = table.fields[key], table.label_of[key]
+        values = tuple(own.get(axis) for axis in axes)
+        cells = [values] if values in chosen else [one for one in chosen if _fits(values, one)]
+        found = (chosen[cell][label] for cell in cells if label in chosen[cell])
+        return any(one.value == own.get(name) for one in found)
+
+    runs = tuple(run for run in table.runs if is_chosen(run.key))
+    fields = {run.key: {**table.fields[run.key], name: None} for run in runs}
+    return replace(table, runs=runs, known_fields=fields)
+
+
+def _fits(values: Cell, cell: Cell) -> bool:
+    """Whether a run that ignores some fields, such as one without a server, is in a cell."""
+    return all(own in (None, wanted) for own, wanted in zip(values, cell, strict=True))
+
+
+@dataclass(frozen=True)
+class Reach:
+    """When the runs of a table first reach a target, by cost, cell, label and seed."""
+
+    target: float
+    scores: Cells
+    """The final values of the measure."""
+    costs: Mapping[str, Cells]
+    """By cost, what it took to reach the target; NaN for a run that never does."""
+
+    @property
+    def measure(self) -> str:
+        return self.scores.measure
+
+    def seeds(self, cell: Cell, label: str) -> int:
+        """The number of seeds of a label, also of those that diverged."""
+        return len(self._by_label(self.scores, cell)[label])
+
+    def labels(self, cell: Cell) -> list[str]:
+        """The labels that were run in a cell."""
+        return [one for one in self.scores.labels if one in self._by_label(self.scores, cell)]
+
+    def took(self, cost: str, cell: Cell, label: str) -> Estimate:
+        """Mean and 95 % interval over the seeds that reach the target; its count may be 0."""
+        return estimate(self._by_label(self.costs[cost], cell).get(label, {0: math.nan}).values())
+
+    def comparisons(self, cost: str, against: str) -> dict[tuple[Cell, str], Comparison]:
+        """Every other label against one, over the seeds in which both reach the target."""
+        cells = self.costs[cost]
+        return cells.comparisons(against) if against in cells.labels else {}
+
+    def first(self, cost: str, cell: Cell) -> "First | None":
+        """The first label at the target: of those that reach it in most seeds, the one that does
+        so at the least cost on average. None if no label reaches it."""
+        reached = {
+            label: {seed: value for seed, value in by_seed.items() if math.isfinite(value)}
+            for label, by_seed in self._by_label(self.costs[cost], cell).items()
+        }
+        most = max(map(len, reached.values()), default=0)
+        if not most:
+            return None
+        top = {label: found for label, found in reached.items() if len(found) == most}
+        common = set.intersection(*(set(found) for found in top.values()))
+        if common:  # so that the means are of the same seeds
+            top = {label: {s: found[s] for s in sorted(common)} for label, found in top.items()}
+        means = {label: estimate(found.values()).mean for label, found in top.items()}
+        least = min(means.values())
+        level = tuple(label for label, mean in means.items() if math.isclose(mean, least))
+        lead = None if len(level) > 1 else find_best_label(top, lower_is_better=True)
+        return First(level, least, lead)
+
+    @cached_property
+    def is_at_start(self) -> bool:
+        """Whether every run that reaches the target does so before the first round."""
+        parts = (part for [part] in self.costs["rounds"].readings.values())
+        found = [v for part in parts for by_seed in part.values() for v in by_seed.values()]
+        return bool(found) and not np.nansum(found)
+
+    @staticmethod
+    def _by_label(cells: Cells, cell: Cell) -> Mapping[str, Mapping[int, float]]:
+        return cells.readings.get(cell, [{}])[0]
+
+
+@dataclass(frozen=True)
+class First:
+    """Who reaches a target first."""
+
+    labels: tuple[str, ...]
+    """One label, or several that are level."""
+    mean: float
+    lead: BestLabel | None
+    """The paired comparison with the second; None if labels are level or nobody else is there."""
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other label reaches the target in as many seeds."""
+        return self.lead is None and len(self.labels) == 1
+
+    @property
+    def label(self) -> str:
+        return " and ".join(self.labels)
+
+
+def reach(table: RunTable, measure: str | None = None, target: float | None = None) -> Reach:
+    """When the finished runs of a table first reach a target of a measure.
+
+    Without a target, it is a score that every run reaches. Costs that were not recorded are left
+    out: seconds and joules need `with_clock`. Diverged runs count as runs that never reach it.
+    """
+    measure = table.check_measure(measure)
+    target = common_target(table, measure) if target is None else target
+    finished = table.finished
+    diverged = [run for run in table.runs if run.status == "diverged"]
+    histories = [table.histories[run.key] for run in finished.runs]
+    rows = [first_at(history, measure, target) for history in histories]
+    costs: dict[str, Cells] = {}
+    for cost in COSTS:
+        if any(_is_recorded(history, cost) for history in histories):
+            values = [
+                math.nan if row is None else cost_at(history, cost, row)
+                for history, row in zip(histories, rows, strict=True)
+            ]
+            costs[cost] = finished.arrange(cost, values, diverged=diverged)
+    return Reach(target, table.read_measure(measure), costs)
+
+
+def undominated(points: Mapping[str, tuple[float, float]]) -> list[str]:
+    """The names of the points, each a cost and a score where more is better, that no other point
+    beats on both, by rising cost."""
+    best = [
+        name
+        for name, (cost, score) in points.items()
+        if not any(
+            (c <= cost and s >= score) and (c < cost or s > score) for c, s in points.values()
+        )
+    ]
+    return sorted(best, key=lambda name: points[name][0])

@@ -1,0 +1,206 @@
+"""`skerry price`: seconds and joules of recorded runs, and who reaches a score first."""
+
+import json
+import re
+
+import pytest
+
+import skerry
+from command_line import skerry as command
+from skerry.config.experiment import Experiment
+
+RUNS = ("rounds=12", "server.period=2", "network.devices=20", "server.sampled=4")
+PORT = """
+[compute]
+seconds_per_step = "50 ms"
+watts = 4.0
+idle_watts = 0.5
+[d2d]
+latency = "10 ms"
+joules_per_byte = 2e-7
+[uplink]
+latency = "60 ms"
+joules_per_byte = 5e-6
+[downlink]
+latency = "60 ms"
+joules_per_byte = 1e-6
+[server]
+bandwidth_out = "40 kB/s"
+"""
+"""All messages leave the server through a narrow port, so that S2A waits long."""
+RADIO = PORT.replace("joules_per_byte = 1e-6", 'broadcast = "500 kB/s"\njoules_per_byte = 1e-6')
+"""One message reaches everyone."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    """Two primitives and five seeds."""
+    folder = tmp_path_factory.mktemp("recorded")
+    skerry.run(Experiment.parse({}, RUNS), compare=["s2s", "s2a"], seeds=5, out=folder / "runs")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def inside(runs, monkeypatch):
+    monkeypatch.chdir(runs)
+    (runs / "port.toml").write_text(PORT)
+    (runs / "radio.toml").write_text(RADIO)
+
+
+def price(*arguments) -> str:
+    outcome = command("price", *arguments)
+    assert (outcome.code, outcome.err) == (0, "")
+    return outcome.out
+
+
+def price_json(*arguments) -> dict:
+    return json.loads(price(*arguments, "--json"))
+
+
+LOSS = ("--measure", "average_loss", "--target", "1.5")
+
+
+def test_the_screen_says_who_is_first_and_why():
+    """S2A needs fewer rounds to this loss, S2S less time: its rounds are shorter."""
+    text = price("runs", "--clock", "port.toml", *LOSS)
+    assert "Clock port.toml: whole runs, mean over 5 seeds ± half of the 95 % interval" in text
+    assert "Clock port.toml: until average_loss <= 1.5 is reached" in text
+    assert "minus s2a at average_loss <= 1.5, paired over the seeds in which both reach it" in text
+    assert re.search(r"^In rounds s2a is (first|ahead)", text, re.MULTILINE)
+    assert re.search(r"^In seconds s2s is first, by [\d.]+ ± [\d.]+ s before s2a \(paired over 5 "
+        r"seeds, p (<|= )0\.\d+\)\.$", text, re.MULTILINE)  # fmt: skip
+    assert re.search(r"^s2s needs [\d.]+ rounds and s2a [\d.]+, but a round takes", text, re.M)
+    assert "The target is average_loss <= 1.5. It is reached in the first evaluated" in text
+
+
+def test_several_clocks_have_a_block_each_and_a_line_on_the_turn():
+    text = price("runs", "--clock", "port.toml", "--clock", "radio.toml", *LOSS)
+    assert "Clock radio.toml: whole runs" in text
+    assert re.search(
+        r"^Another primitive is first in seconds than in rounds under: port.toml \(s2s instead of "
+        r"s2a[^)]*\)\.$",
+        text,
+        re.MULTILINE,
+    )
+
+
+def test_the_numbers_are_those_of_the_table_of_runs():
+    """What is shown is what `skerry.load` has: the first row at or past the target, by seed."""
+    target, frame = 1.5, skerry.load("runs", clock="port.toml")
+    found = price_json("runs", "--clock", "port.toml", *LOSS)
+    assert (found["measure"], found["target"]) == ("average_loss", target)
+    (block,) = found["clocks"]
+    for row in block["rows"]:
+        own = frame[(frame["primitive"] == row["primitive"]) & (frame["average_loss"] <= target)]
+        first = own.sort_values("round").groupby("seed").first()
+        for cost, column in (("rounds", "round"), ("seconds", "seconds"), ("joules", "joules")):
+            assert row[f"reach_{cost}"] == pytest.approx(first[column].mean())
+        assert row["seeds_reached"] == len(first)
+        last = frame[(frame["primitive"] == row["primitive"]) & (frame["round"] == 12)]
+        for name in ("seconds", "joules", "waiting"):
+            assert row[f"final_{name}"] == pytest.approx(last[name].mean())
+    s2s, s2a = block["rows"]
+    assert (s2s["first_seconds"], s2a["first_rounds"]) == (True, True)
+    expected = s2s["reach_seconds"] - s2a["reach_seconds"]
+    assert s2s["difference_seconds"] == pytest.approx(expected)
+
+
+def test_never_is_an_answer():
+    text = price("runs", "--clock", "port.toml", "--target", "101")
+    assert re.search(r"^ s2s +never +- +- +- *$", text, re.MULTILINE)
+    assert "No primitive reaches the target in any seed." in text
+    rows = price_json("runs", "--clock", "port.toml", "--target", "101")["clocks"][0]["rows"]
+    assert [(row["seeds_reached"], row["reach_seconds"]) for row in rows] == [(0, None)] * 2
+
+
+def test_the_usual_target_is_told_and_every_run_reaches_it():
+    text = price("runs", "--clock", "wifi_home")
+    assert re.search(r"The target is average_accuracy >= \d+ %, which every run reaches", text)
+    assert text.count("5 of 5 seeds") == 2
+
+
+def test_a_target_that_is_reached_at_the_start_is_told():
+    text = price("runs", "--clock", "port.toml", "--target", "0")
+    assert "All runs reach it before the first round: give a harder one by --target." in text
+
+
+def test_energy_is_left_out_where_the_clock_has_none(runs):
+    (runs / "steps.toml").write_text("[compute]\nseconds_per_step = 1\n")
+    text = price("runs", "--clock", "steps.toml", "--target", "60")
+    assert "joules" not in text
+    assert "energy" not in text
+
+
+def test_conditions_and_the_best_value_of_a_field(tmp_path):
+    """Cells are told apart by the fields that vary; `--best` takes one for each primitive."""
+    out = tmp_path / "two"
+    for stepsize in (0.05, 0.2):
+        base = Experiment.parse({}, [*RUNS, "rounds=6", f"training.stepsize={stepsize}"])
+        skerry.run(base, compare=["s2s", "s2a"], seeds=3, out=out)
+    both = price(out, "--clock", "port.toml")
+    assert "stepsize 0.05: in rounds" in both
+    assert "stepsize 0.2: in rounds" in both
+    one = price(out, "--clock", "port.toml", "--where", "stepsize=0.2")
+    assert "stepsize" not in one
+    rows = price_json(out, "--clock", "port.toml", "--best", "stepsize")["clocks"][0]["rows"]
+    assert [row["primitive"] for row in rows] == ["s2s", "s2a"]
+    finals = skerry.finals(out).groupby(["primitive", "stepsize"])["average_accuracy"].mean()
+    for row in rows:
+        assert row["final"] == pytest.approx(finals[row["primitive"]].max())
+
+
+def test_many_cells_are_counted(tmp_path):
+    """Sentences for each of many cells would be a wall of text."""
+    out = tmp_path / "grid"
+    for sampled in range(2, 8):
+        base = Experiment.parse({}, [*RUNS, "rounds=4", f"server.sampled={sampled}"])
+        skerry.run(base, compare=["s2s", "s2a"], seeds=2, out=out)
+    text = price(out, "--clock", "port.toml")
+    assert re.search(r"^First in seconds, of 6 cells: s2s in 6", text, re.MULTILINE)
+    assert re.search(
+        r"^Another primitive is first in seconds than in rounds in \d of 6", text, re.M
+    )
+
+
+BAD = [
+    (
+        ["--where", "seed=0"],
+        "",
+        "a clock must say how long steps and messages take (got none). Give a file or an example: "
+        "skerry price runs --clock wifi_home",
+    ),
+    (
+        ["--clock", "bad.toml"],
+        "[compute]\nslow = { porch = 4.0 }\n",
+        "compute.slow names the device 'porch', which is not in the fleet. Devices are called 0, "
+        "1, 2, ..., 19.",
+    ),
+    (
+        ["--clock", "bad.toml"],
+        'devices = "d.csv"',
+        "d.csv has no row for the device '1' (19 of 20 devices are missing). Add it, or leave the",
+    ),
+    (["--clock", "bad.toml"], "[uplink]\nbandwidth = 0", "uplink.bandwidth must be above 0 (got"),
+    (["--clock", "wifi"], "", "no clock 'wifi'; did you mean 'wifi_home'?"),
+    (["--clock", "wifi_home", "--measure", "acuracy"], "", "unknown measure 'acuracy'"),
+    (["--clock", "wifi_home", "--best", "stepsise"], "", "unknown field 'stepsise'; did you mean"),
+    (["--clock", "wifi_home", "--where", "period"], "", "a condition reads field=value (got"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "content", "told"), BAD, ids=lambda one: str(one)[:30])
+def test_faults_are_told_in_one_line(runs, arguments, content, told):
+    (runs / "bad.toml").write_text(content)
+    (runs / "d.csv").write_text("device,uplink\n0,1 MB/s\n")
+    outcome = command("price", "runs", *arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert len(outcome.err.splitlines()) == 1
+    assert told in outcome.err
+
+
+def test_runs_without_bytes_have_no_price(tmp_path):
+    few = Experiment.parse({}, [*RUNS, "rounds=2", "evaluate.measures=average_accuracy"])
+    skerry.run(few, out=tmp_path)
+    outcome = command("price", tmp_path, "--clock", "wifi_home")
+    assert outcome.code == 2
+    assert "has no uplink_bytes, so the sizes of its messages are unknown. Add" in outcome.err
