@@ -6,7 +6,7 @@ same time, so that many runs cost little more than a few.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -63,7 +63,7 @@ def price(table: "RunTable", clock: Clock) -> "RunTable":
         by_fleet.setdefault(one.fleet_key, []).append(one)
     columns: dict[Hashable, Mapping[str, Array]] = {}
     for group in by_fleet.values():
-        columns |= zip((one.key for one in group), _columns(group, clock), strict=True)
+        columns |= zip((one.key for one in group), clock_columns(group, clock), strict=True)
     histories = {}
     for run in table.runs:
         history, own = table.histories[run.key], columns[keys[run.key]]
@@ -73,10 +73,23 @@ def price(table: "RunTable", clock: Clock) -> "RunTable":
 
 
 @dataclass(frozen=True)
-class PricedRun:
-    """A recorded run, with the sizes of its messages and the number of its rounds."""
+class PlannedRun:
+    """An experiment that was not run: its fleet is given instead of rebuilt from a record."""
 
-    run: "Run"
+    experiment: "Experiment"
+    fleet: "Fleet"
+    """The network, whose labels are the names of the devices."""
+    steps_n: Ints | None = None
+    """The local steps of every device in a round, with local epochs."""
+    key: str = ""
+    materials: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PricedRun:
+    """A recorded or planned run, with the sizes of its messages and the number of its rounds."""
+
+    run: "Run | PlannedRun"
     sizes: tuple[float, float, float]
     """Bytes of a message up to the server, down from it, and between devices."""
     rounds: int
@@ -106,22 +119,27 @@ class PricedRun:
         found: type[Method] = registry.resolve("method", choice.name)
         return found
 
-    def check(self) -> None:
-        """Raise RecordsError where the record does not tell what happened."""
+    @property
+    def obstacle(self) -> str:
+        """Why the experiment does not tell how long the run takes; empty if it does."""
         server = self.experiment.server
         if not server.is_there:
-            return
-        reason = ""
+            return ""
         if server.is_adaptive():
-            reason = "its server rounds depend on the models"
-        elif server.selection not in rebuild.BY_SEED_ONLY:
-            reason = f"server.selection = '{server.selection}' depends on more than the seed"
-        elif ":" in server.primitive:
-            reason = f"primitive '{server.primitive}' does not tell whom it reaches"
-        if reason:
+            return "its server rounds depend on the models"
+        if server.selection not in rebuild.BY_SEED_ONLY:
+            return f"server.selection = '{server.selection}' depends on more than the seed"
+        if ":" in server.primitive:
+            return f"primitive '{server.primitive}' does not tell whom it reaches"
+        return ""
+
+    def check(self) -> None:
+        """Raise RecordsError where the record does not tell what happened."""
+        if self.obstacle:
             raise RecordsError(
-                f"run {self.run.key} cannot be priced afterwards, because {reason}. Put the clock "
-                "into the experiment ([clock] file = ...), which measures time during the run."
+                f"run {self.run.key} cannot be priced afterwards, because {self.obstacle}. Put the "
+                "clock into the experiment ([clock] file = ...), which measures time during the "
+                "run."
             )
 
 
@@ -141,7 +159,7 @@ def message_bytes(run: "Run", history: "History") -> tuple[float, float, float]:
     return found[0], found[1], found[2]
 
 
-def _columns(group: Sequence[PricedRun], clock: Clock) -> Iterator[Mapping[str, Array]]:
+def clock_columns(group: Sequence[PricedRun], clock: Clock) -> Iterator[Mapping[str, Array]]:
     """The measures of runs that share their links, each by the number of rounds done."""
     rounds = max(one.rounds for one in group)
     found = {name: np.zeros((rounds + 1, len(group))) for name in MEASURES}
@@ -164,7 +182,7 @@ def run_clock(group: Sequence[PricedRun], clock: Clock, watch: Watch) -> Times:
     for one in group:
         one.check()
     first = group[0]
-    fleet = rebuild.rebuild_fleet(first.run)
+    fleet = _fleet(first.run)
     awake = _awake(first.experiment, fleet)
     fleet = fleet if awake is None else replace(fleet, awake=awake)
     speeds = device_speeds(clock, _names(first.run, fleet, clock), first.experiment.seed)
@@ -247,6 +265,10 @@ def _messages(one: PricedRun, t: int, awake_n: NDArray[np.bool_] | None, n: int)
     )
 
 
+def _fleet(run: "Run | PlannedRun") -> "Fleet":
+    return run.fleet if isinstance(run, PlannedRun) else rebuild.rebuild_fleet(run)
+
+
 def _awake(experiment: "Experiment", fleet: "Fleet") -> "Awake | None":
     from skerry.engine.participation.awake import Awake
 
@@ -259,14 +281,19 @@ def _local_steps(one: PricedRun, fleet: "Fleet") -> Ints:
     training = one.experiment.training
     if not training.local_epochs:
         return np.full(fleet.devices, training.local_steps)
+    if isinstance(one.run, PlannedRun):
+        assert one.run.steps_n is not None
+        return one.run.steps_n
     from skerry.data.batches import LocalEpochs
 
     partition = rebuild.rebuild_partition(one.run, rebuild.rebuild_dataset(one.run))
     return LocalEpochs(partition, training.batch, training.local_epochs, 0).steps
 
 
-def _names(run: "Run", fleet: "Fleet", clock: Clock) -> Sequence[str]:
+def _names(run: "Run | PlannedRun", fleet: "Fleet", clock: Clock) -> Sequence[str]:
     """The names of the devices, where the clock uses any."""
+    if isinstance(run, PlannedRun):
+        return fleet.labels
     experiment = run.experiment
     wanted = clock.compute.slow or clock.devices
     if not wanted or experiment.data.split != "given" or experiment.network.is_file:

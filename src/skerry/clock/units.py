@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 _DURATIONS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_ENERGIES = {"mJ": 1e-3, "J": 1.0, "kJ": 1e3, "MJ": 1e6, "Wh": 3600.0, "kWh": 3.6e6}
 _PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 _BANDWIDTHS = (
@@ -21,7 +22,7 @@ words say "above"."""
 
 
 def _read(value: Any, units: dict[str, float], what: str, example: str) -> float:
-    """The value in SI units: bytes per second or seconds. A bare number is in SI units already."""
+    """The value in SI units, such as bytes per second; a bare number is in SI units already."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"must be a {what} such as {example!r} (got {value!r}).")
     if not isinstance(value, str):
@@ -39,6 +40,14 @@ def _read(value: Any, units: dict[str, float], what: str, example: str) -> float
 def seconds(value: Any) -> float:
     """A duration in seconds: 0.05, "50 ms", "2 min"."""
     found = _read(value, _DURATIONS, "duration", "5 ms")
+    if not (math.isfinite(found) and found >= 0):
+        raise ValueError(f"must be at least 0 (got {value!r}).")
+    return found
+
+
+def joules(value: Any) -> float:
+    """An energy in joules: 50, "3 kJ", "2 Wh"."""
+    found = _read(value, _ENERGIES, "energy", "3 kJ")
     if not (math.isfinite(found) and found >= 0):
         raise ValueError(f"must be at least 0 (got {value!r}).")
     return found
