@@ -195,14 +195,14 @@ class Advice:
         from skerry.advice.screen import ends, fixed_fields, goal_text
 
         scores, prices = self.pilot.scores, self.question.prices
-        best = self.answer.best.score.mean
+        best = math.nan if self.answer.best.never else self.answer.best.score.mean
         limit, clock, target = self.pilot.budget.limit, self.question.clock, scores.target
         timed: dict[str, Any] = {}
         if clock is not None:
             timed["clock"] = clock.model_dump(mode="json", exclude_none=True)
             timed["clock_name"] = self.question.clock_name
         if target is not None:
-            timed["target"] = {"score": target.value, "unit": target.unit}
+            timed["target"] = asdict(target)
         return {
             "goal": self.goal,
             "goal_text": goal_text(self, self.goal),

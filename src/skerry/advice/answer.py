@@ -182,8 +182,10 @@ def tolerance_text(pilot: Pilot) -> str:
 def to_json(point: CurvePoint, pilot: Pilot) -> dict[str, Any]:
     """A point as in advice.json; a distance from the best only where both reached a target."""
     gap, top, clock = point.behind, point.top, pilot.budget.clock
-    found: dict[str, Any] = {} if top is None else {"best_reached": top.mean, "seeds": top.count}
-    rounds = pilot.base.rounds
+    found: dict[str, Any] = {}
+    if top is not None:
+        found = {"never": point.never, "best_reached": top.mean, "seeds": top.count}
+    score, rounds = point.score, pilot.base.rounds
     if clock is not None:
         for unit in get_args(ClockUnit):
             found[unit] = clock.cost(point.entry.candidate, rounds, unit)
@@ -195,9 +197,9 @@ def to_json(point: CurvePoint, pilot: Pilot) -> dict[str, Any]:
         "cost": point.cost,
         "rounds": rounds,
         "score": {
-            "mean": point.score.mean,
-            "half_width": point.score.half_width,
-            "count": point.score.count,
+            "mean": math.nan if point.never else score.mean,
+            "half_width": math.nan if point.never else score.half_width,
+            "count": score.count,
         },
         "behind": None if gap is None else {"mean": gap.mean, "low": gap.low, "high": gap.high},
         "roles": list(point.roles),

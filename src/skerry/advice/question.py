@@ -125,6 +125,12 @@ class Question:
                 f"{asked[0]} needs a clock. Give {argument('clock')} with a file, or an example: "
                 f"{', '.join(CLOCKS)}."
             )
+        joules = self.unit == "joules" or (self.target and self.target.unit == "joules")
+        if joules and self.clock is not None and not self.clock.has_energy:
+            raise SkerryError(
+                "the clock has no energies, so nothing costs joules. Set compute.watts, or "
+                "joules_per_byte of d2d, uplink or downlink."
+            )
         if budgets and self.cost not in (None, self.unit):
             raise SkerryError(
                 f"{argument('cost')} must be that of the budget, which is in {budgets[0]} (got "

@@ -266,8 +266,7 @@ def _until(advice: Advice, point: CurvePoint) -> str:
     target = advice.pilot.scores.target
     assert target is not None
     assert point.top is not None
-    top = point.top.mean
-    far = f"{top:.4g}" if advice.pilot.scores.are_losses else f"{top:.2f} %"
+    far = _top_score(advice, point)
     seeds = plural(point.top.count, "fresh seed")
     if point.never:
         some = f" on {point.top.count - point.score.count} of {seeds}" if point.score.count else ""
@@ -275,6 +274,12 @@ def _until(advice: Advice, point: CurvePoint) -> str:
     word = "after" if target.unit == "seconds" else "for"
     on = seeds if point.always else f"on {point.score.count} of {seeds}, never on the others"
     return f"Reaches {target.text} {word} {score_of(advice, point)} ({on}, 95 % interval)"
+
+
+def _top_score(advice: Advice, point: CurvePoint) -> str:
+    assert point.top is not None
+    style = ".4g" if advice.pilot.scores.are_losses else ".2f"
+    return f"{point.top.mean:{style}}{'' if advice.pilot.scores.are_losses else ' %'}"
 
 
 def _server(advice: Advice) -> Iterator[str]:
@@ -314,7 +319,7 @@ def score_of(advice: Advice, point: CurvePoint) -> str:
     target = advice.pilot.scores.target
     if target is not None and point.top is not None:
         if point.never:
-            return "never"
+            return f"never ({_top_score(advice, point)} at best)"
         mean, half = point.score.mean, point.score.half_width
         value, unit = write_cost(target.unit, mean).split(" ")
         if math.isnan(half) or not mean:

@@ -49,6 +49,9 @@ class Effect:
 def effects(pilot: Pilot, answer: CurveAnswer, prediction: Prediction | None) -> Iterator[Effect]:
     """All changed conditions, in the order in which they are told."""
     chosen = answer.recommendation.entry
+    if answer.best.never:  # no setting is sooner than another
+        yield from _goals_that_reach(pilot)
+        return
     if chosen.candidate.has_server:
         yield from _neighbours(pilot, answer.model, chosen)
     yield from _budgets(pilot, answer.model, chosen)
@@ -193,6 +196,22 @@ def _goals(pilot: Pilot, chosen: Entry) -> Iterator[Effect]:
         gain, _ = _difference(pilot, model, chosen, then)
         answer = f"{then.label}: {gain} for {cost_text(pilot, then)}"
         yield Effect(condition, answer, True, "pilot")
+
+
+def _goals_that_reach(pilot: Pilot) -> Iterator[Effect]:
+    """Where the target is never reached: whether it is by another goal."""
+    target, scores = pilot.scores.target, pilot.scores
+    assert target is not None
+    for goal in scores.goals:
+        if scores.measures[goal] != scores.measures[pilot.question.goal]:
+            then = pilot.search.model(goal).best()
+            spent = scores.score(then, goal)
+            reached = 2 * spent.count >= len(scores.values.get(then, {})) > 0
+            words = f"still never {target.text}"
+            if reached:
+                words = f"{then.label}: {target.text} {_after(target.unit)} "
+                words += write_cost(target.unit, spent.mean)
+            yield Effect(f"if {GOAL_NAMES[goal]}", words, reached, "pilot")
 
 
 def _dearer_downloads(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Effect:
