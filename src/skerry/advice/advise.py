@@ -8,19 +8,22 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import torch
 
 from skerry.advice import question as questions
 from skerry.advice.answer import CurveAnswer, Verdict, answer_of, tolerance_text
 from skerry.advice.answer import to_json as point_json
+from skerry.advice.fleet_clock import FleetClock
 from skerry.advice.pilot import AdviceProgress, Pilot, plan, run_pilot
 from skerry.advice.prediction import Prediction, measure_in_time, predict, regime
 from skerry.advice.question import Goal, Question, Timer
 from skerry.advice.scores import Gap
 from skerry.advice.sensitivity import Effect, effects
 from skerry.advice.settings import Entry, budget_of, space_of
+from skerry.advice.target import ClockUnit
+from skerry.clock.settings import AnyClock, read_clock
 from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
 from skerry.errors import SkerryError, skerry_command, writing
@@ -135,6 +138,7 @@ class Advice:
     def to_json(self) -> dict[str, Any]:
         """The advice as strict JSON; numbers that are not finite become null."""
         rounds, answer, lines = self.pilot.base.rounds, self.answer, self.lines()
+        messages = self.pilot.budget.messages(self.entry.candidate)
         table = {
             "version": VERSION,
             "goal": self.goal,
@@ -146,18 +150,19 @@ class Advice:
             "recommended": answer.recommended,
             "recommendation": self.recommendation,
             "cost": {
-                "messages": answer.recommendation.cost,
-                "bytes": answer.recommendation.cost * self.pilot.message_bytes,
+                "messages": messages,
+                "bytes": messages * self.pilot.message_bytes,
                 "rounds": rounds,
+                **self._clock_costs(),
             },
             "expected_gain": self.gain.mean if self.gain else 0.0,
             "interval": (self.gain.low, self.gain.high) if self.gain else None,
             "points": {
-                name: point_json(getattr(answer, name), rounds)
+                name: point_json(getattr(answer, name), self.pilot)
                 for name in ("best", "cheapest", "none")
             },
-            "curve": [point_json(point, rounds) for point in answer.curve],
-            "confirmed": [point_json(point, rounds) for point in answer.points],
+            "curve": [point_json(point, self.pilot) for point in answer.curve],
+            "confirmed": [point_json(point, self.pilot) for point in answer.points],
             "searched": self._searched(),
             "statements": list(map(asdict, answer.statements)),
             "sensitivity": list(map(asdict, self.sensitivity)),
@@ -178,19 +183,33 @@ class Advice:
         }
         return dict(_finite(table))
 
+    def _clock_costs(self) -> dict[str, float]:
+        """Seconds and joules of the recommended setting, where there is a clock."""
+        clock, rounds = self.pilot.budget.clock, self.pilot.base.rounds
+        if clock is None:
+            return {}
+        units = get_args(ClockUnit)
+        return {unit: clock.cost(self.entry.candidate, rounds, unit) for unit in units}
+
     def _question(self) -> dict[str, Any]:
         from skerry.advice.screen import ends, fixed_fields, goal_text
 
         scores, prices = self.pilot.scores, self.question.prices
-        best = self.answer.best.score.mean
-        limit = self.pilot.budget.limit
+        best = math.nan if self.answer.best.never else self.answer.best.score.mean
+        limit, clock, target = self.pilot.budget.limit, self.question.clock, scores.target
+        timed: dict[str, Any] = {}
+        if clock is not None:
+            timed["clock"] = clock.model_dump(mode="json", exclude_none=True)
+            timed["clock_name"] = self.question.clock_name
+        if target is not None:
+            timed["target"] = asdict(target)
         return {
             "goal": self.goal,
             "goal_text": goal_text(self, self.goal),
             "measures": list(scores.measures[self.goal]),
-            "lower_is_better": scores.are_losses,
-            "unit": "%" if scores.are_losses else "points",
-            "tolerance": best / 100 if scores.are_losses else scores.tolerance,
+            "lower_is_better": scores.lower_is_better,
+            "unit": "%" if scores.lower_is_better else "points",
+            "tolerance": scores.tolerance * (best / 100 if scores.lower_is_better else 1),
             "tolerance_text": tolerance_text(self.pilot),
             "budget": limit,
             "cost_unit": self.question.cost_unit,
@@ -203,6 +222,7 @@ class Advice:
             "fixed": fixed_fields(self),
             "ends": ends(self),
             "not_tried": list(self.pilot.skipped),
+            **timed,
         }
 
     def _searched(self) -> list[dict[str, Any]]:
@@ -219,7 +239,12 @@ class Advice:
                 len(scores.values[entry]),
             )
             score, error = top + ahead, model.surface.noise / math.sqrt(runs)
-            if scores.are_losses:
+            if scores.target is not None:  # seconds or joules where all runs reached the target
+                spent = scores.score(entry, self.goal)
+                if spent.count < runs:
+                    continue
+                score, error = spent.mean, spent.standard_error
+            elif scores.are_losses:
                 score, error = top * math.exp(-ahead / 100), top * error / 100
             row = {"label": entry.label, "cost": cost, "score": score, "error": error}
             found.append(row | {"runs": runs})
@@ -239,11 +264,15 @@ def _finite(value: Any) -> Any:
 def advise(
     experiment: Experiment | str | Path | None = None,
     *,
-    goal: str = "both",
+    goal: str = questions.DEFAULT_GOAL,
     among: str | Sequence[str | Callable[..., Any]] | None = None,
     budget: float | None = None,
     budget_uploads: float | None = None,
     budget_bytes: float | None = None,
+    budget_seconds: float | str | None = None,
+    budget_joules: float | str | None = None,
+    clock: AnyClock | None = None,
+    cost: str | None = None,
     prices: Prices | None = None,
     rounds: int | None = None,
     sampled: Sequence[int] | None = None,
@@ -273,12 +302,16 @@ def advise(
     `sampled`, `periods` and `stepsizes` are the values of K, H and the stepsize to try; by default
     ranges around the experiment's own, which are extended where the best value lies at an end.
     `budget` limits the cost of a whole run in messages at their `prices`, `budget_uploads` counts
-    uploads alone, and `budget_bytes` is in bytes. `graph`, `dataset` and `model` replace those of
-    the experiment. With `out` the pilot's runs are recorded in that folder, and runs that are
-    already recorded there are not repeated. `progress` is True for a progress bar, or lines where
-    there is no terminal (the default on a terminal), False for none, or your own `AdviceProgress`.
-    `source` has the words of a command line that name the experiment, for the commands that the
-    answer prints.
+    uploads alone, and `budget_bytes` is in bytes. With a `clock` (a file, the name of an example,
+    or tables), costs are in seconds, or in joules with `cost="joules"`; `budget_seconds` and
+    `budget_joules` limit them (600, "10 min", "3 kJ"); and the goals "88% soonest" and "88% with
+    fewest joules" ask for the setting that reaches a score with the fewest of them ("own 88%
+    soonest" and "0.3 soonest" for other goals and for losses). `graph`, `dataset` and `model`
+    replace those of the experiment. With `out` the pilot's runs are recorded in that folder, and
+    runs that are already recorded there are not repeated. `progress` is True for a progress bar, or
+    lines where there is no terminal (the default on a terminal), False for none, or your own
+    `AdviceProgress`. `source` has the words of a command line that name the experiment, for the
+    commands that the answer prints.
     """
     from skerry.advice.screen import show_advice_progress
 
@@ -290,8 +323,15 @@ def advise(
                 "one of them."
             )
         budget, prices = budget_uploads, Prices(downlink=0.0)
+    name, target = questions.read_goal_and_target(goal)
     question = Question(
-        goal=questions.read_goal(goal),
+        goal=name,
+        target=target,
+        clock=read_clock(clock) if clock is not None else None,
+        clock_name=str(clock) if isinstance(clock, str | Path) else "",
+        cost=questions.read_cost(cost) if cost is not None else None,
+        seconds=questions.read_budget("seconds", budget_seconds),
+        joules=questions.read_budget("joules", budget_joules),
         among=questions.read_among(among),
         prices=prices or ONE_EACH,
         limit=budget,
@@ -353,7 +393,11 @@ def advise_on(
     if experiment.stop:
         notes.append("settings are compared after equal rounds, so stop is left out")
         experiment = experiment.model_copy(update={"stop": ""})
-    budget = budget_of(question, experiment, world)
+    clock = None
+    if question.clock is not None:
+        progress.doing("computing seconds and joules")
+        clock = FleetClock(question.clock, experiment, world, here.world)
+    budget = budget_of(question, experiment, world, clock)
     space = space_of(question, experiment, budget, world.sizes)
     progress.doing("timing a few rounds")
     threads = torch.get_num_threads()

@@ -2,16 +2,17 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from skerry.advice.pilot import FEW_LANES, Pilot
-from skerry.advice.scores import Gap
+from skerry.advice.scores import COST_PERCENT, Gap
 from skerry.advice.search import ScoreModel
 from skerry.advice.settings import Entry
+from skerry.advice.target import ClockUnit
 from skerry.analysis.statistics import Estimate, holm
 
 Role: TypeAlias = Literal["best", "cheapest", "none"]
-Verdict: TypeAlias = Literal["clear", "unclear", "equal", "alone"]
+Verdict: TypeAlias = Literal["clear", "unclear", "equal", "alone", "never"]
 CLEAR = 0.95  # probability from which a statement is called clear
 
 
@@ -20,10 +21,21 @@ class CurvePoint:
     """A confirmed setting: its cost, its score on fresh seeds, and its gap to the best."""
 
     entry: Entry
-    cost: float  # in messages at their prices
+    cost: float  # of a whole run, in the unit of the budget
     score: Estimate
     behind: Gap | None  # None for the best itself
     roles: tuple[str, ...]
+    top: Estimate | None = None  # with a target, the best score that was reached
+
+    @property
+    def never(self) -> bool:
+        """Whether a target was not reached on most of the fresh seeds."""
+        return self.top is not None and 2 * self.score.count < self.top.count
+
+    @property
+    def always(self) -> bool:
+        """Whether there is no target, or it was reached on all fresh seeds."""
+        return self.top is None or self.score.count == self.top.count
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,7 @@ def answer_of(pilot: Pilot) -> CurveAnswer:
     assert best is not None
     assert cheapest is not None
     assert none is not None
+    scores, goal = pilot.scores, pilot.question.goal
     recommended: Role = "none" if cheapest == none else "best" if cheapest == best else "cheapest"
 
     def point(entry: Entry) -> CurvePoint:
@@ -84,9 +97,10 @@ def answer_of(pilot: Pilot) -> CurveAnswer:
         return CurvePoint(
             entry,
             pilot.budget.cost(entry.candidate),
-            pilot.scores.score(entry, pilot.question.goal, pilot.fresh),
+            scores.score(entry, goal, pilot.fresh),
             None if entry == best else _behind(pilot, best, entry),
             tuple(role for role, holder in named.items() if holder == entry),
+            None if scores.target is None else scores.best_reached(entry, goal, pilot.fresh),
         )
 
     points = tuple(map(point, pilot.confirmed))
@@ -99,13 +113,14 @@ def answer_of(pilot: Pilot) -> CurveAnswer:
     allowed = (e.candidate for e in pilot.space.entries if pilot.budget.allows(e.candidate))
     alone = not any(candidate.has_server for candidate in allowed)
     verdict: Verdict = "alone" if alone else "clear" if clear else "unclear"
+    verdict = "never" if by_entry[best].never else verdict
     return CurveAnswer(*named, recommended, points, statements, verdict, pilot.model())
 
 
 def _behind(pilot: Pilot, best: Entry, entry: Entry) -> Gap:
     """The gap on fresh seeds; of losses, by how many percent of the best one they are higher."""
     gap = pilot.scores.gap(pilot.question.goal, best, entry, pilot.fresh)
-    if not pilot.scores.are_losses:
+    if not pilot.scores.lower_is_better:
         return gap
     ends = (min(one, 5e3) / 100 for one in (gap.mean, gap.low, gap.high))
     mean, low, high = (100 * math.expm1(one) for one in ends)
@@ -121,6 +136,15 @@ def _statements(
 ) -> tuple[AdviceClaim, ...]:
     """Claims of the answer, each with its probability or its corrected p-value."""
     level, found = tolerance_text(pilot), []
+    scores, others = pilot.scores, [one.entry for one in points if one.entry != best.entry]
+    if scores.target is not None:
+        word = {"seconds": "sooner", "joules": "thriftier"}[scores.target.unit]
+        chances = [
+            scores.gap(pilot.question.goal, other, best.entry, pilot.fresh).within
+            for other in others
+        ]
+        text = f"no other setting that was confirmed is more than {COST_PERCENT:g} % {word}"
+        return (AdviceClaim(text, min(chances)),) if chances else ()
     if cheapest.entry != best.entry and cheapest.behind is not None:
         text = f"the recommended setting is within {level} of the best one found"
         found.append(AdviceClaim(text, cheapest.behind.within))
@@ -150,22 +174,34 @@ def _statements(
 
 
 def tolerance_text(pilot: Pilot) -> str:
+    if pilot.scores.target is not None:
+        return f"{COST_PERCENT:g} % of the {pilot.scores.target.unit}"
     return "1 % of the loss" if pilot.scores.are_losses else f"{pilot.scores.tolerance:g} points"
 
 
-def to_json(point: CurvePoint, rounds: int) -> dict[str, Any]:
-    """A point as in advice.json."""
-    gap = point.behind
+def to_json(point: CurvePoint, pilot: Pilot) -> dict[str, Any]:
+    """A point as in advice.json; a distance from the best only where both reached a target."""
+    gap, top, clock = point.behind, point.top, pilot.budget.clock
+    found: dict[str, Any] = {}
+    if top is not None:
+        found = {"never": point.never, "best_reached": top.mean, "seeds": top.count}
+    score, rounds = point.score, pilot.base.rounds
+    if clock is not None:
+        for unit in get_args(ClockUnit):
+            found[unit] = clock.cost(point.entry.candidate, rounds, unit)
+    if gap is not None and not point.always:
+        gap = replace(gap, mean=math.nan, low=math.nan, high=math.nan)
     return {
         "label": point.entry.label,
         "fields": point.entry.fields(),
         "cost": point.cost,
         "rounds": rounds,
         "score": {
-            "mean": point.score.mean,
-            "half_width": point.score.half_width,
-            "count": point.score.count,
+            "mean": math.nan if point.never else score.mean,
+            "half_width": math.nan if point.never else score.half_width,
+            "count": score.count,
         },
         "behind": None if gap is None else {"mean": gap.mean, "low": gap.low, "high": gap.high},
         "roles": list(point.roles),
+        **found,
     }

@@ -40,7 +40,9 @@ FEWEST_LANES = 20  # with fewer lanes of full length, rounds are left out
 LEAST_ROUNDS = 10
 MEASURED = ("average", "devices", "communication")
 LOOKS = (5, 3, 1)  # evaluations in the window of a score; fewer where they are slow
+TARGET_LOOKS = (40, 20, 10)  # evaluations in the whole run, where a target is to be reached
 LOOKING = 0.5  # largest share of evaluations in the time of a run
+TARGET_LOOKING = 1.0
 PROBE, PROBES, PROBE_ROUNDS, PROBE_LANES = 0.02, 3, 12, 8
 
 
@@ -101,6 +103,8 @@ class Pilot:
             except StoppedError:
                 return False
             self.runs += len(waiting)
+        if self.scores.target is not None and self.scores.clock is not None:
+            self.scores.clock.prepare((entry.candidate for entry in entries), seeds)
         keys = {at: self.driver.key(run) for at, run in runs.items()}
         recorded = {
             run.key: history if run.status == "finished" else None
@@ -227,6 +231,9 @@ def _confirm(pilot: Pilot) -> None:
         allowed = [e for e in allowed if e.candidate.has_server] or allowed
     pilot.best = model.best(allowed)
     level = [model.cheapest_level(pilot.best, SURE, allowed)]
+    if model.best_only:
+        pilot.cheapest = pilot.best
+        return
     # A setting that fresh seeds alone show to be level is not called too bad by the surface.
     goal, best = pilot.question.goal, pilot.best
     gaps = {e: pilot.scores.gap(goal, best, e, pilot.fresh) for e in allowed if e != best}
@@ -256,7 +263,8 @@ def plan(
     progress: AdviceProgress,
 ) -> Pilot:
     """A pilot whose runs fit the time; what it leaves out is told in `skipped`."""
-    base = for_pilot(question, experiment, LOOKS[0], space)
+    all_looks = LOOKS if question.target is None else TARGET_LOOKS
+    base = for_pilot(question, experiment, all_looks[0], space)
     world = here.world(base)
     measures = measures_in(world, question.goal)
     if question.goal not in measures:
@@ -278,23 +286,25 @@ def plan(
         else:
             torch.set_num_threads(threads)
     skipped, seconds = [], CONFIRMED * timer.seconds - timer.spent
-    looks = next(
-        (some for some in LOOKS if some * times.evaluation <= LOOKING * base.rounds * times.round),
-        LOOKS[-1],
-    )
+    most = (LOOKING if question.target is None else TARGET_LOOKING) * base.rounds * times.round
+    looks = next((some for some in all_looks if some * times.evaluation <= most), all_looks[-1])
     rounds = experiment.rounds
     while rounds > LEAST_ROUNDS and times.seconds(rounds, looks) * FEWEST_LANES > seconds:
-        rounds, looks = int(0.9 * rounds), 1
+        rounds, looks = int(0.9 * rounds), 1 if question.target is None else looks
     if rounds < experiment.rounds:
         skipped.append(
             f"rounds {rounds + 1} to {experiment.rounds}, for lack of time; they may matter"
         )
         experiment = experiment.model_copy(update={"rounds": rounds})
         space = replace(space, base=experiment, budget=space.budget.for_rounds(rounds))
+    scores = PilotScores(measures)
+    if question.target is not None:
+        target, clock = question.target.for_task(scores.are_losses), space.budget.clock
+        scores = PilotScores(measures, target=target, clock=clock)
     return Pilot(
         question,
         for_pilot(question, experiment, looks, space),
-        Search(space, PilotScores(measures), question.goal, question.among.none),
+        Search(space, scores, question.goal, question.among.none),
         driver,
         timer,
         progress,
@@ -306,8 +316,8 @@ def plan(
 
 def for_pilot(question: Question, experiment: Experiment, looks: int, space: Space) -> Experiment:
     """The experiment with the measures of the goals, evaluated only in the last fifth of its
-    rounds."""
-    window = int(WINDOW * experiment.rounds)
+    rounds, or from the first one on where a target is to be reached."""
+    window = int(WINDOW * experiment.rounds) if question.target is None else experiment.rounds
     every = stride(window, looks, map(int, space.values["period"]))
     after = max(0, experiment.rounds - window)
     measures = (*MEASURED, "fairness") if question.goal == "worst_tenth" else MEASURED

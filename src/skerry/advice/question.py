@@ -5,6 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
+from skerry.advice.target import EXAMPLES, CostUnit, Target, read_target
+from skerry.clock.settings import EXAMPLES as CLOCKS
+from skerry.clock.settings import Clock
+from skerry.clock.units import joules, seconds
 from skerry.config import labels
 from skerry.config.presets import PRESETS
 from skerry.errors import SkerryError, argument, unknown
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
 Goal: TypeAlias = Literal["global", "own", "both", "worst_tenth"]
 GOALS: tuple[Goal, ...] = get_args(Goal)
+DEFAULT_GOAL: Goal = "both"
 USUAL_GOALS: tuple[Goal, ...] = ("global", "own", "both")  # always shown; others if asked for
 PRIMITIVES = ("s2s", "s2a", labels.BLEND)
 AMONG = (labels.NO_SERVER, *PRIMITIVES)
@@ -54,11 +59,17 @@ class Among:
 class Question:
     """The question that a user puts to `skerry.advise`: goal, candidates, prices and budget."""
 
-    goal: Goal = "both"
+    goal: Goal = DEFAULT_GOAL
     among: Among = Among()
     prices: Prices = ONE_EACH
     limit: float | None = None  # largest cost in messages at their prices
     bytes: float | None = None
+    seconds: float | None = None
+    joules: float | None = None
+    clock: Clock | None = None
+    clock_name: str = ""  # the file or the example, if it has one
+    cost: CostUnit | None = None  # the cost axis; None: as the budget, the target or the clock says
+    target: Target | None = None  # reach a score soonest, instead of the best score
     sampled: tuple[int, ...] | None = None  # values of K to try; None: a range, which may extend
     periods: tuple[int, ...] | None = None  # values of H to try, likewise
     stepsizes: tuple[float, ...] | None = None
@@ -67,11 +78,21 @@ class Question:
 
     def __post_init__(self) -> None:
         read_goal(self.goal)
-        if self.limit is not None and self.bytes is not None:
-            raise SkerryError("a budget is in messages or in bytes (got both). Leave out one.")
+        budgets = {
+            "messages": self.limit,
+            "bytes": self.bytes,
+            "seconds": self.seconds,
+            "joules": self.joules,
+        }
+        given = [name for name, value in budgets.items() if value is not None]
+        if len(given) > 1:
+            raise SkerryError(
+                "a budget is in messages, bytes, seconds or joules (got "
+                f"{' and '.join(given)}). Leave out one."
+            )
+        self._check_clock(given)
         for words, value in (
-            ("a budget of messages", self.limit),
-            ("a budget of bytes", self.bytes),
+            *((f"a budget of {name}", value) for name, value in budgets.items()),
             (argument("minutes"), self.minutes),
         ):
             least = 0 if words.startswith("a budget") else 1e-9
@@ -94,13 +115,49 @@ class Question:
                         f"{argument(name)} must be above 0 (got {value:g}). Raise it."
                     )
 
+    def _check_clock(self, budgets: list[str]) -> None:
+        """Raise SkerryError where seconds or joules are asked for without a clock, or two costs."""
+        asked = [f"a budget of {name}" for name in ("seconds", "joules") if name in budgets]
+        asked += [f"the goal '{self.target.goal}'"] if self.target else []
+        asked += [f"{argument('cost')} {self.cost}"] if self.cost in ("seconds", "joules") else []
+        if asked and self.clock is None:
+            raise SkerryError(
+                f"{asked[0]} needs a clock. Give {argument('clock')} with a file, or an example: "
+                f"{', '.join(CLOCKS)}."
+            )
+        joules = self.unit == "joules" or (self.target and self.target.unit == "joules")
+        if joules and self.clock is not None and not self.clock.has_energy:
+            raise SkerryError(
+                "the clock has no energies, so nothing costs joules. Set compute.watts, or "
+                "joules_per_byte of d2d, uplink or downlink."
+            )
+        if budgets and self.cost not in (None, self.unit):
+            raise SkerryError(
+                f"{argument('cost')} must be that of the budget, which is in {budgets[0]} (got "
+                f"{self.cost}). Leave out one."
+            )
+
     @property
     def has_budget(self) -> bool:
-        return self.limit is not None or self.bytes is not None
+        budgets = (self.limit, self.bytes, self.seconds, self.joules)
+        return any(one is not None for one in budgets)
+
+    @property
+    def unit(self) -> CostUnit:
+        """What costs are counted in: as the budget, else as asked, else as the target or clock."""
+        if self.limit is not None or self.bytes is not None:
+            return "messages"
+        if self.seconds is not None or self.joules is not None:
+            return "seconds" if self.joules is None else "joules"
+        if self.cost is not None:
+            return self.cost
+        return self.target.unit if self.target else "seconds" if self.clock else "messages"
 
     @property
     def cost_unit(self) -> str:
         """The unit of costs in words."""
+        if self.unit != "messages":
+            return self.unit
         if self.bytes is not None:
             return "MB"
         if self.prices == Prices(downlink=0.0):
@@ -119,8 +176,35 @@ class Question:
 
 def read_goal(goal: str) -> Goal:
     if goal not in GOALS:
-        raise SkerryError(unknown("goal", goal, GOALS))
+        raise SkerryError(unknown("goal", goal, (*GOALS, *EXAMPLES)))
     return goal
+
+
+def read_goal_and_target(text: str) -> tuple[Goal, Target | None]:
+    """A goal with its target: `own`, `88% soonest`, `own 88% with fewest joules`."""
+    found = read_target(text)
+    if found is None:
+        return read_goal(text), None
+    name, target = found
+    return (read_goal(name) if name else DEFAULT_GOAL), target
+
+
+def read_cost(unit: str) -> CostUnit:
+    units: tuple[CostUnit, ...] = get_args(CostUnit)
+    for one in units:
+        if one == unit:
+            return one
+    raise SkerryError(unknown("cost", unit, units))
+
+
+def read_budget(unit: str, value: float | str | None) -> float | None:
+    """A budget of seconds or joules: 90, "2 h", "3 kJ"."""
+    if value is None:
+        return None
+    try:
+        return {"seconds": seconds, "joules": joules}[unit](value)
+    except ValueError as error:
+        raise SkerryError(f"a budget of {unit} {error}") from None
 
 
 def read_among(names: str | Sequence[str | Callable[..., Any]] | None) -> Among:

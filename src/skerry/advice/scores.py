@@ -9,15 +9,19 @@ import numpy as np
 
 from skerry.advice.question import GOALS, USUAL_GOALS, Goal
 from skerry.advice.settings import Entry
+from skerry.advice.target import Target
 from skerry.analysis.statistics import CONFIDENCE, Array, Estimate, estimate
 from skerry.config.measures import traits
 from skerry.records.parts import History
 
 if TYPE_CHECKING:
+    from skerry.advice.fleet_clock import FleetClock
     from skerry.engine.world import World
 
 WINDOW = 0.2  # fraction of last rounds over which a run is scored: accuracy varies within a period
 POINTS, PERCENT = 0.2, 1.0  # tolerance: accuracies that differ by points, losses by percent
+COST_PERCENT = 5.0  # tolerance of seconds or joules until a target is reached
+NEVER = 100 * math.log(2)  # a run that never reaches the target: twice the longest that does
 EXPLODED = 20.0  # a loss above this multiple of the median counts as exploded
 
 Measures: TypeAlias = Mapping[Goal, tuple[str, ...]]  # their mean is the score of a goal
@@ -80,12 +84,17 @@ class PilotScores:
     """Scores of all runs by entry, goal and seed.
 
     A score is an accuracy in percent or a loss. A utility is an accuracy or -100 log(loss), so that
-    more is better and differences are points of accuracy or percent of the loss.
+    more is better and differences are points of accuracy or percent of the loss. With a target, a
+    score is the seconds or joules until it is reached, a utility is -100 log of it, and runs that
+    never reach it are worse than all that do, the more so the further they stay from it.
     """
 
     measures: Measures
     values: dict[Entry, dict[int, dict[str, float]]] = field(default_factory=dict)
-    """Values by entry, seed and measure; NaN where a run exploded."""
+    """Values by entry, seed and measure; NaN where a run exploded. With a target also the first
+    round at or past it for every goal (inf: never), and the best score of all rounds."""
+    target: Target | None = None
+    clock: "FleetClock | None" = None
 
     @property
     def goals(self) -> list[Goal]:
@@ -96,8 +105,15 @@ class PilotScores:
         return traits(self._names[0]).lower_is_better
 
     @property
+    def lower_is_better(self) -> bool:
+        """Whether scores are losses or costs, which differ by percent."""
+        return self.are_losses or self.target is not None
+
+    @property
     def tolerance(self) -> float:
         """The largest difference of utilities that counts as level."""
+        if self.target is not None:
+            return COST_PERCENT
         return PERCENT if self.are_losses else POINTS
 
     @property
@@ -110,16 +126,33 @@ class PilotScores:
 
     def add(self, entry: Entry, seed: int, history: History | None) -> None:
         """Add the score of a run; None is a run that exploded."""
-        self.values.setdefault(entry, {})[seed] = {
+        found = {
             name: mean_of_last_rounds(history, name) if history else math.nan
             for name in self._names
         }
+        if self.target is not None:
+            for goal, names in self.measures.items():
+                first = top = math.nan
+                if history:
+                    first, top = self.target.first_round(history, names, self.are_losses)
+                found |= {_reached(goal): first, _top(goal): top}
+        self.values.setdefault(entry, {})[seed] = found
 
     def score(self, entry: Entry, goal: Goal, seeds: Iterable[int] | None = None) -> Estimate:
-        """The mean score of an entry over finished seeds, or over those of `seeds`."""
+        """The mean score of an entry over finished seeds, or over those of `seeds`; with a target,
+        over those that reached it."""
+        if self.target is not None:
+            until = self._until(entry, goal)
+            kept = until if seeds is None else [seed for seed in seeds if seed in until]
+            return estimate([until[s] if math.isfinite(until[s]) else math.nan for s in kept])
         found, names = self.values.get(entry, {}), self.measures[goal]
         chosen = found.values() if seeds is None else [found[s] for s in seeds if s in found]
         return estimate([sum(one[name] for name in names) / len(names) for one in chosen])
+
+    def best_reached(self, entry: Entry, goal: Goal, seeds: Iterable[int]) -> Estimate:
+        """With a target, the mean over seeds of the best score of all evaluated rounds."""
+        found = self.values.get(entry, {})
+        return estimate([found[seed][_top(goal)] for seed in seeds if seed in found])
 
     def exploded(self, goal: Goal) -> list[tuple[Entry, int]]:
         """The runs that count as worst: no finite score, or a loss far above the usual ones."""
@@ -133,6 +166,8 @@ class PilotScores:
 
     def utilities(self, goal: Goal, entries: Sequence[Entry], seeds: Sequence[int]) -> Array:
         """Utilities [entries, seeds], NaN where not run; exploded runs have the worst."""
+        if self.target is not None:
+            return self._target_utilities(goal, entries, seeds)
         (worst, limit), column = self._worst(goal), {seed: s for s, seed in enumerate(seeds)}
         score_es = np.full((len(entries), len(seeds)), np.nan)
         for e, entry in enumerate(entries):
@@ -161,6 +196,49 @@ class PilotScores:
         within = float(stdtr(found.count - 1, (tolerance - mean) / error))
         return Gap(mean, mean - half, mean + half, found.count, p, within)
 
+    def _until(self, entry: Entry, goal: Goal) -> dict[int, float]:
+        """By seed, seconds or joules until the target is reached; inf: never, NaN: exploded."""
+        assert self.target is not None
+        assert self.clock is not None
+        found = {}
+        for seed, values in self.values.get(entry, {}).items():
+            first = values[_reached(goal)]
+            if math.isfinite(first):
+                unit = self.target.unit
+                first = self.clock.spent(entry.candidate, seed, int(first), unit)
+            found[seed] = first
+        return found
+
+    def _target_utilities(
+        self, goal: Goal, entries: Sequence[Entry], seeds: Sequence[int]
+    ) -> Array:
+        assert self.target is not None
+        column = {seed: s for s, seed in enumerate(seeds)}
+        until = {entry: self._until(entry, goal) for entry in self.values}
+        spent = [one for found in until.values() for one in found.values() if math.isfinite(one)]
+        longest = max(spent, default=1.0) or 1.0
+        never = -100 * math.log(longest) - NEVER
+        worst = never - self._far(0.0 if not self.are_losses else EXPLODED * self.target.value)
+        score_es = np.full((len(entries), len(seeds)), np.nan)
+        for e, entry in enumerate(entries):
+            for seed, one in until.get(entry, {}).items():
+                if seed not in column:
+                    continue
+                if math.isfinite(one):
+                    utility = -100 * math.log(max(one, 1e-6 * longest))
+                else:
+                    far = self._far(self.values[entry][seed][_top(goal)])
+                    utility = worst if math.isnan(far) else max(never - far, worst)
+                score_es[e, column[seed]] = utility
+        return score_es
+
+    def _far(self, top: float) -> float:
+        """How far the best score of a run stays from the target, in units of utility."""
+        assert self.target is not None
+        if self.are_losses:
+            return COST_PERCENT / PERCENT * 100 * math.log(top / self.target.value)
+        return COST_PERCENT / POINTS * (self.target.value - top)
+
     def _plain(self, found: Mapping[str, float], goal: Goal) -> float:
         names = self.measures[goal]
         return sum(found[name] for name in names) / len(names)
@@ -175,3 +253,11 @@ class PilotScores:
             return min(finite, default=0.0), math.inf
         limit = EXPLODED * float(np.median(finite)) if finite else 1.0
         return limit, limit
+
+
+def _reached(goal: Goal) -> str:
+    return f"{goal}: first round at the target"
+
+
+def _top(goal: Goal) -> str:
+    return f"{goal}: best score"

@@ -15,7 +15,7 @@ from skerry.advice.prediction import regime
 from skerry.advice.question import Goal
 from skerry.advice.scores import Gap
 from skerry.advice.sensitivity import amount, brief, size_text
-from skerry.advice.settings import Entry
+from skerry.advice.settings import Entry, write_cost
 from skerry.report.notebook import html_table
 from skerry.report.text import Sheet, duration, number, plural, plus_minus, safe_console, say
 from skerry.report.words import describe_network, describe_problem
@@ -91,6 +91,10 @@ def question_lines(advice: Advice) -> list[str]:
     given = {word: getattr(question.prices, name) for word, name in prices.items()}
     priced = ", ".join(f"{word} {price:g}" for word, price in given.items() if price is not None)
     limit = "no budget" if asked is None else f"at most {amount(advice.pilot, asked)}"
+    costs = f"prices: {priced}"
+    if advice.pilot.budget.clock is not None:
+        costs = f"clock: {question.clock_name or 'given from Python'}"
+        costs += f"; cost in {advice.question.cost_unit}"
     varied = space.describe()
     ranges = "; ".join(
         f"{AXIS_NAMES.get(name, name)} {', '.join(_value(one) for one in values)}"
@@ -99,7 +103,7 @@ def question_lines(advice: Advice) -> list[str]:
     )
     fixed = ", ".join(f"{name} {value}" for name, value in fixed_fields(advice).items())
     return [
-        f"Asked: {goal_text(advice, question.goal)}; {limit} (prices: {priced}); "
+        f"Asked: {goal_text(advice, question.goal)}; {limit} ({costs}); "
         f"{plural(rounds, 'round')}; {question.minutes:g} minutes.",
         f"Varied: {ranges}.",
         f"Fixed: {fixed}.",
@@ -139,10 +143,14 @@ def _value(value: Any) -> str:
 
 
 def goal_text(advice: Advice, goal: Goal) -> str:
-    text = GOAL_TEXTS[goal if "own" in advice.pilot.scores.goals else "global"]
-    if advice.pilot.scores.are_losses:
-        return text.format(what="loss", data="data like their own")
-    return text.format(what="accuracy", data="their own labels")
+    scores = advice.pilot.scores
+    text = GOAL_TEXTS[goal if "own" in scores.goals else "global"]
+    if scores.are_losses:
+        text = text.format(what="loss", data="data like their own")
+    else:
+        text = text.format(what="accuracy", data="their own labels")
+    target = scores.target
+    return text if target is None else f"{target.unit} until {target.text} ({text})"
 
 
 # The answer in sentences
@@ -150,10 +158,10 @@ def goal_text(advice: Advice, goal: Goal) -> str:
 
 def summary_lines(advice: Advice) -> list[str]:
     """The recommendation, what it is level with, what a server is worth, and what is uncertain."""
+    answers = (_level, _server) if advice.pilot.scores.target is None else (_reached,)
     return [
         *_headline(advice),
-        *_level(advice),
-        *_server(advice),
+        *(line for lines in answers for line in lines(advice)),
         *_limits(advice),
         *_theory(advice),
     ]
@@ -185,10 +193,20 @@ def _headline(advice: Advice) -> Iterator[str]:
     words = in_words(point.entry, len(advice.sizes))
     cost = amount(advice.pilot, point.cost)
     if budget.limit is not None:
-        cost += f" of {amount(advice.pilot, budget.limit).split(' ')[0]} allowed"
+        cost += f" of {_in_column(advice, budget.limit)} allowed"
     if advice.equal:
         yield f"All settings do the same: {advice.equal}. No server is needed."
         return
+    target = advice.pilot.scores.target
+    if advice.verdict == "never" and target is not None:
+        rounds = plural(advice.pilot.base.rounds, "round")
+        yield (
+            f"Never: no setting that was tried reaches {target.text} within {rounds} ({cost}). "
+            f"The nearest: {words} ({point.entry.label})."
+        )
+        return
+    if target is not None:
+        cost += f" for all {plural(advice.pilot.base.rounds, 'round')}"
     unclear = {"unclear": "Best guess, not certain: ", "clear": "Recommendation: "}
     yield f"{unclear.get(advice.verdict, 'Only choice: ')}{words} ({point.entry.label}): {cost}."
 
@@ -219,6 +237,49 @@ def _level(advice: Advice) -> Iterator[str]:
                 f"nearest, {nearest.entry.label}, {amount(pilot, nearest.cost)}, is "
                 f"{_loss(advice, nearest.behind)}."
             )
+
+
+def _reached(advice: Advice) -> Iterator[str]:
+    """Sentences on when the target is reached: by the recommended setting, the next one, and
+    without a server."""
+    answer, target = advice.answer, advice.pilot.scores.target
+    assert target is not None
+    best, none = answer.best, answer.none
+    yield f"{_until(advice, best)}."
+    others = [one for one in answer.points if one.behind is not None and not one.never]
+    others = [one for one in others if one.entry != none.entry] if not best.never else []
+    if others:
+        near = min(others, key=lambda one: one.behind.mean if one.behind else math.inf)
+        assert near.behind is not None
+        apart = ""
+        if near.always and best.always:
+            word = "later" if target.unit == "seconds" else "more"
+            apart = f", {size_text(advice.pilot, near.behind.mean)} {word}{_interval(near.behind)}"
+        yield f"The next is {near.entry.label}: {score_of(advice, near)}{apart}."
+    if none.entry != best.entry and not advice.equal:
+        words = _until(advice, none)
+        yield f"Without a server: {words[0].lower()}{words[1:]}."
+
+
+def _until(advice: Advice, point: CurvePoint) -> str:
+    """When a point reaches the target, and how far it comes where it does not."""
+    target = advice.pilot.scores.target
+    assert target is not None
+    assert point.top is not None
+    far = _top_score(advice, point)
+    seeds = plural(point.top.count, "fresh seed")
+    if point.never:
+        some = f" on {point.top.count - point.score.count} of {seeds}" if point.score.count else ""
+        return f"Never reaches {target.text}{some}; its best score is {far} on average ({seeds})"
+    word = "after" if target.unit == "seconds" else "for"
+    on = seeds if point.always else f"on {point.score.count} of {seeds}, never on the others"
+    return f"Reaches {target.text} {word} {score_of(advice, point)} ({on}, 95 % interval)"
+
+
+def _top_score(advice: Advice, point: CurvePoint) -> str:
+    assert point.top is not None
+    style = ".4g" if advice.pilot.scores.are_losses else ".2f"
+    return f"{point.top.mean:{style}}{'' if advice.pilot.scores.are_losses else ' %'}"
 
 
 def _server(advice: Advice) -> Iterator[str]:
@@ -254,7 +315,16 @@ def _limits(advice: Advice) -> Iterator[str]:
 
 
 def score_of(advice: Advice, point: CurvePoint) -> str:
-    """The score on fresh seeds: `94.81 ± 0.21`."""
+    """The score on fresh seeds: `94.81 ± 0.21`; with a target `42 ± 1.3 s`, or `never`."""
+    target = advice.pilot.scores.target
+    if target is not None and point.top is not None:
+        if point.never:
+            return f"never ({_top_score(advice, point)} at best)"
+        mean, half = point.score.mean, point.score.half_width
+        value, unit = write_cost(target.unit, mean).split(" ")
+        if math.isnan(half) or not mean:
+            return f"{value} {unit}"
+        return f"{value} ± {half * float(value.replace(',', '')) / mean:.2g} {unit}"
     styles = (".4g", ".2g") if advice.pilot.scores.are_losses else (".2f", ".2f")
     return plus_minus(point.score.mean, point.score.half_width, *styles)
 
@@ -289,28 +359,41 @@ def _percent(chance: float) -> str:
 
 def curve_sheet(advice: Advice) -> Sheet:
     """The confirmed settings by cost, from no server upward."""
-    losses = advice.pilot.scores.are_losses
+    losses, target = advice.pilot.scores.lower_is_better, advice.pilot.scores.target
     rows = []
     for point in advice.answer.points:
         c = point.entry.candidate
         server = (c.selection, str(c.sampled), str(c.period)) if c.has_server else ("", "", "")
         gap = point.behind
         behind = "" if gap is None else f"{gap.mean:.2f} ({gap.low:.2f} to {gap.high:.2f})"
+        score = score_of(advice, point)
+        if target is not None and point.top is not None:
+            behind = behind if point.always and advice.answer.best.always else ""
+            if not point.always and not point.never:
+                score += f" ({point.score.count} of {point.top.count} seeds)"
         rows.append(
             (
                 ", ".join(ROLES[role] for role in point.roles if role in ROLES),
                 c.name,
                 *server,
                 f"{point.entry.stepsize:.3g}",
-                amount(advice.pilot, point.cost).split(" ")[0],
-                score_of(advice, point),
+                _in_column(advice, point.cost),
+                score,
                 behind,
             )
         )
     behind = f"{'%' if losses else 'points'} behind\nthe best (95 %)"
     unit, score = advice.question.cost_unit, "loss" if losses else "score %"
+    if target is not None:
+        unit, score = f"{unit} of\nall rounds", f"{target.unit}\nuntil {target.text}"
     header = ("", "", "sampled by", "K", "H", "step-\nsize", unit, score, behind)
     return Sheet("Score against cost", header, tuple(rows), "lll" + "r" * 6)
+
+
+def _in_column(advice: Advice, cost: float) -> str:
+    """A cost in a column of its unit; seconds and joules keep theirs: `42 s`, `3.1 kJ`."""
+    text = amount(advice.pilot, cost)
+    return text.split(" ")[0] if advice.pilot.budget.unit == "messages" else text
 
 
 def bounds_sheet(advice: Advice) -> Sheet:

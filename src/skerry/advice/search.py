@@ -49,6 +49,7 @@ class ScoreModel:
     raw_e: Array  # mean scores of tried settings, not clipped; -inf if never tried
     tolerance: float
     rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+    best_only: bool = False  # whether scores are costs, so that the best setting is recommended
 
     @cached_property
     def index(self) -> dict[Entry, int]:
@@ -65,6 +66,11 @@ class ScoreModel:
     def tried(self, entry: Entry) -> bool:
         return entry in self.index and self.surface.count_e[self.index[entry]] > 0
 
+    def is_far(self, entry: Entry) -> bool:
+        """Whether a tried setting is so bad that the surface tells no difference from others."""
+        raw_e = self.raw_e[[self.index[entry], *self.allowed.tolist()]]
+        return bool(np.isfinite(raw_e[0]) and raw_e[0] < raw_e.max() - CLIP * self.tolerance)
+
     def hits(self) -> Array:
         """How often each setting is the best of a draw, or the cheapest that is level with it."""
         draw_da = self.surface.draws(DRAWS, self.rng)[:, self.allowed]
@@ -74,10 +80,9 @@ class ScoreModel:
         price_da = np.where(level_da, cost_a, np.inf)
         cheapest_da = price_da <= price_da.min(axis=1, keepdims=True)
         hits_e = np.zeros(len(self.entries))
-        for chosen_d in (
-            draw_da.argmax(axis=1),
-            np.where(cheapest_da, draw_da, -np.inf).argmax(axis=1),
-        ):
+        best_d = draw_da.argmax(axis=1)
+        cheapest_d = np.where(cheapest_da, draw_da, -np.inf).argmax(axis=1)
+        for chosen_d in (best_d, best_d if self.best_only else cheapest_d):
             np.add.at(hits_e, self.allowed[chosen_d], 1.0)
         return hits_e
 
@@ -92,7 +97,10 @@ class ScoreModel:
         return self.entries[max(bare, key=lambda e: float(self.raw_e[e]))]
 
     def cheapest_level(self, best: Entry, sure: float, among: Sequence[Entry]) -> Entry:
-        """The cheapest of these settings that is level with the best, with this probability."""
+        """The cheapest of these settings that is level with the best, with this probability; the
+        best itself where scores are costs."""
+        if self.best_only:
+            return best
         top_d = self.draws[:, self.index[best]] - ENOUGH * self.tolerance
 
         def chance(entry: Entry) -> float:
@@ -176,7 +184,17 @@ class Search:
         mean_e = np.maximum(raw_e, floor)
         surface = fit(features(entries, self.space), count_e, mean_e, noise)
         cost_e = np.array([self.space.budget.cost(entry.candidate) for entry in entries])
-        return ScoreModel(entries, cost_e, allowed, surface, raw_e, self.scores.tolerance, self.rng)
+        scores = self.scores
+        return ScoreModel(
+            entries,
+            cost_e,
+            allowed,
+            surface,
+            raw_e,
+            scores.tolerance,
+            self.rng,
+            scores.target is not None,
+        )
 
     def _floor(self, mean_e: Array, preferred: Mask, tried: Mask) -> float:
         """The score below which settings count alike, a number of tolerances below the top."""

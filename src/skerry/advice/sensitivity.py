@@ -1,6 +1,7 @@
 """Changes that would change the advice, estimated from the pilot's runs or from the theory."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -8,14 +9,25 @@ from typing import Literal
 import numpy as np
 
 from skerry.advice.answer import CurveAnswer
+from skerry.advice.fleet_clock import changed_clocks
 from skerry.advice.pilot import Pilot
 from skerry.advice.prediction import Prediction
 from skerry.advice.question import Goal
 from skerry.advice.search import CLIP, SURE, ScoreModel
-from skerry.advice.settings import Axis, Budget, Candidate, Entry, nearby
+from skerry.advice.settings import (
+    NO_SERVER,
+    Axis,
+    Budget,
+    Candidate,
+    Entry,
+    nearby,
+    write_cost,
+)
+from skerry.advice.target import ClockUnit
 
 DEARER = 10
 MORE_DIFFERENT = 4.0
+TIMED_SEEDS = 8  # of the search and of the fresh ones, whose runs are timed under another clock
 GOAL_NAMES: dict[Goal, str] = {
     "global": "only the average model counted",
     "own": "only devices on their own data counted",
@@ -37,11 +49,17 @@ class Effect:
 def effects(pilot: Pilot, answer: CurveAnswer, prediction: Prediction | None) -> Iterator[Effect]:
     """All changed conditions, in the order in which they are told."""
     chosen = answer.recommendation.entry
+    if answer.best.never:  # no setting is sooner than another
+        yield from _goals_that_reach(pilot)
+        return
     if chosen.candidate.has_server:
         yield from _neighbours(pilot, answer.model, chosen)
     yield from _budgets(pilot, answer.model, chosen)
     yield from _goals(pilot, chosen)
-    yield _dearer_downloads(pilot, answer.model, chosen)
+    if pilot.budget.unit == "messages":
+        yield _dearer_downloads(pilot, answer.model, chosen)
+    if pilot.budget.unit != "messages" or pilot.scores.target is not None:
+        yield from _clocks(pilot, answer.model, chosen)
     if prediction is not None:
         yield from _by_theory(prediction)
 
@@ -84,22 +102,32 @@ def _same_but_rule(one: Candidate, other: Candidate, n: int) -> bool:
 def _difference(pilot: Pilot, model: ScoreModel, now: Entry, then: Entry) -> tuple[str, bool]:
     """How much better another setting is, and whether by clearly more than the tolerance."""
     gain_d = model.draws[:, model.index[then]] - model.draws[:, model.index[now]]
-    if pilot.scores.are_losses:
+    if pilot.scores.lower_is_better:
         gain_d = -100 * np.expm1(np.minimum(-gain_d, 5e3) / 100)  # percent of the loss now
     low, high = np.quantile(gain_d, [0.025, 0.975])
     size, worse = abs(float(gain_d.mean())), gain_d.mean() < 0
     most = CLIP * model.tolerance  # the surface tells no more about scores this far below the top
-    if worse and size > most:
-        return f"more than {size_text(pilot, most)} worse", False
+    better, less = _comparatives(pilot)
+    if worse and (size > most or model.is_far(then)):
+        return f"more than {size_text(pilot, most)} {less}", False
     ends = " to ".join(map(brief, sorted((abs(low), abs(high)))))
     chance = ends if low * high > 0 else "within chance"
     clearly = float((gain_d > model.tolerance).mean()) >= SURE
-    return f"{size_text(pilot, size)} {'worse' if worse else 'better'} ({chance})", clearly
+    return f"{size_text(pilot, size)} {less if worse else better} ({chance})", clearly
+
+
+def _comparatives(pilot: Pilot) -> tuple[str, str]:
+    target = pilot.scores.target
+    if target is None:
+        return "better", "worse"
+    return ("sooner", "later") if target.unit == "seconds" else ("fewer joules", "more joules")
 
 
 def _budgets(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]:
     """The budget halved and doubled; without a budget, half of what the answer costs."""
     budget = pilot.budget
+    if budget.limit is None and pilot.scores.target is not None:
+        return
     if budget.limit is None:
         half = replace(budget, limit=budget.cost(chosen.candidate) / 2)
         if chosen.candidate.has_server:
@@ -116,9 +144,12 @@ def _under(
     pilot: Pilot, model: ScoreModel, chosen: Entry, budget: Budget, condition: str
 ) -> Effect:
     """The recommendation under another budget or other prices."""
-    then = recommend(model, budget, pilot.search.may_be_none)
+    then, none = recommend(model, budget, pilot.search.may_be_none), Entry(NO_SERVER, 0.0)
     if then is None:
-        return Effect(condition, "no server: nothing else is affordable", True, "pilot")
+        answer = "no server: nothing else is affordable"
+        if not budget.allows(NO_SERVER):
+            answer = f"nothing is affordable: no server costs {cost_text(pilot, none, budget)}"
+        return Effect(condition, answer, True, "pilot")
     if _same(then, chosen):
         return Effect(condition, f"still {then.candidate.label}", False, "pilot")
     gain, _ = _difference(pilot, model, chosen, then)
@@ -137,9 +168,16 @@ def recommend(model: ScoreModel, budget: Budget, may_be_none: bool = True) -> En
     ]
     if not allowed:
         return None
-    cost_e = np.array([budget.cost(entry.candidate) for entry in model.entries])
+    best = model.best(allowed)
+    if model.best_only:
+        return best
+    if model.is_far(best):  # all count alike on the surface, so by plain means
+        return max(allowed, key=lambda entry: float(model.raw_e[model.index[entry]]))
+    cost_e = np.full(len(model.entries), np.inf)
+    for entry in allowed:
+        cost_e[model.index[entry]] = budget.cost(entry.candidate)
     priced = replace(model, cost_e=cost_e)
-    return priced.cheapest_level(model.best(allowed), SURE, allowed)
+    return priced.cheapest_level(best, SURE, allowed)
 
 
 def _goals(pilot: Pilot, chosen: Entry) -> Iterator[Effect]:
@@ -160,12 +198,85 @@ def _goals(pilot: Pilot, chosen: Entry) -> Iterator[Effect]:
         yield Effect(condition, answer, True, "pilot")
 
 
+def _goals_that_reach(pilot: Pilot) -> Iterator[Effect]:
+    """Where the target is never reached: whether it is by another goal."""
+    target, scores = pilot.scores.target, pilot.scores
+    assert target is not None
+    for goal in scores.goals:
+        if scores.measures[goal] != scores.measures[pilot.question.goal]:
+            then = pilot.search.model(goal).best()
+            spent = scores.score(then, goal)
+            reached = 2 * spent.count >= len(scores.values.get(then, {})) > 0
+            words = f"still never {target.text}"
+            if reached:
+                words = f"{then.label}: {target.text} {_after(target.unit)} "
+                words += write_cost(target.unit, spent.mean)
+            yield Effect(f"if {GOAL_NAMES[goal]}", words, reached, "pilot")
+
+
 def _dearer_downloads(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Effect:
     budget = pilot.budget
     price = DEARER * (budget.prices.downlink or budget.prices.uplink)
     other = replace(budget, prices=replace(budget.prices, downlink=price))
     times = f"{DEARER} times as much" + ("" if budget.prices.downlink else " as an upload")
     return _under(pilot, model, chosen, other, f"if a download cost {times}")
+
+
+def _clocks(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]:
+    """A slower uplink, slower computing, and a broadcast, by the runs there are."""
+    clock = pilot.budget.clock
+    assert clock is not None
+    for words, changed in changed_clocks(clock.clock).items():
+        other, condition = clock.under(changed), f"if {words}"
+        budget = replace(pilot.budget, clock=other)
+        if pilot.scores.target is None or budget.limit is not None:
+            other.prepare(entry.candidate for entry in model.entries if model.tried(entry))
+        if pilot.scores.target is not None:
+            yield _target_under(pilot, chosen, budget, condition)
+            continue
+        effect = _under(pilot, model, chosen, budget, condition)
+        if not effect.changes:
+            cost = cost_text(pilot, chosen, budget)
+            effect = replace(effect, answer=f"{effect.answer}, for {cost}")
+        yield effect
+
+
+def _target_under(pilot: Pilot, chosen: Entry, budget: Budget, condition: str) -> Effect:
+    """The setting that reaches the target soonest under another clock, by some of the seeds."""
+    goal, seeds = pilot.question.goal, _seeds_to_time(pilot)
+    values = {
+        entry: {seed: found[seed] for seed in seeds if seed in found}
+        for entry, found in pilot.scores.values.items()
+    }
+    values = {entry: found for entry, found in values.items() if found}
+    scores = replace(pilot.scores, values=values, clock=budget.clock)
+    for seed in seeds:
+        assert budget.clock is not None
+        budget.clock.prepare((e.candidate for e, found in values.items() if seed in found), [seed])
+    search = replace(pilot.search, scores=scores)
+    then = recommend(search.model(), budget, search.may_be_none)
+    if then is None:
+        return Effect(condition, "nothing is affordable", True, "pilot")
+    reached = scores.score(then, goal, seeds)
+    target = scores.target
+    assert target is not None
+    words = f"{target.text} never"
+    if 2 * reached.count >= len(values[then]):
+        words = f"{target.text} {_after(target.unit)} {write_cost(target.unit, reached.mean)}"
+    same = _same(then, chosen)
+    label = f"still {then.candidate.label}" if same else then.label
+    return Effect(condition, f"{label}: {words}", not same, "pilot")
+
+
+def _after(unit: ClockUnit) -> str:
+    return "after" if unit == "seconds" else "for"
+
+
+def _seeds_to_time(pilot: Pilot) -> list[int]:
+    """Some fresh seeds, and those of the search on which most settings ran."""
+    runs = Counter(seed for found in pilot.scores.values.values() for seed in found)
+    searched = sorted(pilot.search.seeds, key=lambda seed: -runs[seed])
+    return [*searched[:TIMED_SEEDS], *pilot.fresh[:TIMED_SEEDS]]
 
 
 def _by_theory(prediction: Prediction) -> Iterator[Effect]:
@@ -201,7 +312,7 @@ def brief(value: float) -> str:
 
 def size_text(pilot: Pilot, size: float) -> str:
     """A difference of scores with its unit: `0.3 points`, `1 point`, `2 %`."""
-    unit = "%" if pilot.scores.are_losses else "point" if brief(size) == "1" else "points"
+    unit = "%" if pilot.scores.lower_is_better else "point" if brief(size) == "1" else "points"
     return f"{brief(size)} {unit}"
 
 
@@ -215,6 +326,8 @@ def cost_text(pilot: Pilot, entry: Entry, budget: Budget | None = None) -> str:
 
 def amount(pilot: Pilot, cost: float) -> str:
     """A cost with its unit: `96 uploads`, `1.2 MB`."""
+    if pilot.budget.unit != "messages":
+        return write_cost(pilot.budget.unit, cost)
     if pilot.question.bytes is not None:
         return f"{cost * pilot.message_bytes / 1e6:,.3g} MB"
     count = f"{cost:,.0f}" if cost == int(cost) else f"{cost:,.1f}"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from skerry.advice.question import PRIMITIVES, Question
+from skerry.advice.target import CostUnit
+from skerry.clock.units import write_joules, write_seconds
 from skerry.config import labels
 from skerry.config.experiment import Experiment
 from skerry.config.presets import with_preset
@@ -18,6 +20,7 @@ from skerry.plugins import registry
 from skerry.theory.communication import Prices, server_round_cost, server_rounds
 
 if TYPE_CHECKING:
+    from skerry.advice.fleet_clock import FleetClock
     from skerry.engine.world import World
     from skerry.network.fleet import Fleet
 
@@ -138,19 +141,32 @@ class Sends:
 
 @dataclass(frozen=True)
 class Budget:
-    """Prices of messages, and the limit on what a run may cost."""
+    """Prices of messages or the fleet's clock, and the limit on what a run may cost."""
 
     prices: Prices
     devices: int
     links: float  # mean number of links that are up in a round
     offset: int
     rounds: int
-    limit: float | None = None  # largest cost in messages at their prices; None: no limit
+    limit: float | None = None  # largest cost in its unit; None: no limit
     presets: Mapping[str, Sends] = field(default_factory=dict)
     """Messages of presets that send other messages than their primitive."""
+    clock: "FleetClock | None" = None
+    unit: CostUnit = "messages"  # messages at their prices, or seconds or joules by the clock
 
     def cost(self, candidate: Candidate) -> float:
-        """Cost of a whole run, in messages at their prices."""
+        """Cost of a whole run in the unit of the budget."""
+        if self.unit == "messages" or self.clock is None:
+            return self.messages(candidate)
+        return self.clock.cost(candidate, self.rounds, self.unit)
+
+    def prepare(self, candidates: Iterable[Candidate]) -> None:
+        """Compute the costs of many settings at once, where that is faster."""
+        if self.unit != "messages" and self.clock is not None:
+            self.clock.prepare(candidates)
+
+    def messages(self, candidate: Candidate) -> float:
+        """Messages of a whole run, at their prices."""
         K, H, prices = candidate.sampled, candidate.period, self.prices
         sends = self.presets.get(candidate.preset, Sends(2 * self.links, 1, 1, 0, False))
         links = prices.d2d * sends.links * self.rounds
@@ -173,8 +189,10 @@ class Budget:
         return replace(self, rounds=rounds, limit=limit)
 
 
-def budget_of(question: Question, experiment: Experiment, world: "World") -> Budget:
-    """The budget of a question; raises SkerryError if it does not even pay for links."""
+def budget_of(
+    question: Question, experiment: Experiment, world: "World", clock: "FleetClock | None" = None
+) -> Budget:
+    """The budget of a question; raises SkerryError if it does not even pay for no server."""
     links, rounds = _links(experiment, world.fleet), experiment.rounds
     sends = {name: _sends(name, experiment, world) for name in question.among.presets}
     offset = experiment.server.offset
@@ -182,6 +200,16 @@ def budget_of(question: Question, experiment: Experiment, world: "World") -> Bud
     if question.bytes is not None:
         limit = question.bytes / (BYTES_PER_PARAMETER * world.shared_parameters)
         budget = replace(budget, limit=limit)
+    if question.unit != "messages":
+        most = question.seconds if question.unit == "seconds" else question.joules
+        budget = replace(budget, limit=most, clock=clock, unit=question.unit)
+        if most is not None and not budget.allows(NO_SERVER):
+            least = write_cost(question.unit, budget.cost(NO_SERVER))
+            raise SkerryError(
+                f"the budget of {write_cost(question.unit, most)} does not pay for {rounds} "
+                f"rounds without a server, which cost {least}. Raise it, or lower rounds."
+            )
+    budget = replace(budget, clock=clock)
     if budget.limit is not None and not budget.allows(NO_SERVER):
         raise SkerryError(
             f"the budget of {budget.limit:g} does not pay for the messages between devices, which "
@@ -189,6 +217,11 @@ def budget_of(question: Question, experiment: Experiment, world: "World") -> Bud
             "price of d2d."
         )
     return budget
+
+
+def write_cost(unit: CostUnit, cost: float) -> str:
+    """A cost in seconds or joules with its unit: `42 s`, `3.1 kJ`."""
+    return write_seconds(cost) if unit == "seconds" else write_joules(cost)
 
 
 def _links(experiment: Experiment, fleet: "Fleet") -> float:
@@ -243,6 +276,7 @@ class Space:
                 if not every or rule == self.selections[0]:
                     candidates += [Candidate(*one, K, H, rule) for one in distinct]
                 candidates += [self._preset(name, K, H, rule) for name in self.presets]
+        self.budget.prepare(candidates)
         for candidate, stepsize in product(candidates, self.values["stepsize"]):
             found[Entry(candidate, stepsize)] = None
         return tuple(found)

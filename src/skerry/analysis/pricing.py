@@ -6,7 +6,7 @@ same time, so that many runs cost little more than a few.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -66,7 +66,7 @@ def price(table: "RunTable", clock: Clock) -> "RunTable":
         by_fleet.setdefault(one.fleet_key, []).append(one)
     columns: dict[Hashable, Mapping[str, Array]] = {}
     for group in by_fleet.values():
-        columns |= zip((one.key for one in group), _columns(group, clock), strict=True)
+        columns |= zip((one.key for one in group), clock_columns(group, clock), strict=True)
     histories = {run.key: table.histories[run.key] for run in table.runs}
     for run_key, key in keys.items():
         history, own = histories[run_key], columns[key]
@@ -76,10 +76,23 @@ def price(table: "RunTable", clock: Clock) -> "RunTable":
 
 
 @dataclass(frozen=True)
-class PricedRun:
-    """A recorded run, with the sizes of its messages and the number of its rounds."""
+class PlannedRun:
+    """An experiment that was not run: its fleet is given instead of rebuilt from a record."""
 
-    run: "Run"
+    experiment: "Experiment"
+    fleet: "Fleet"
+    """The network, whose labels are the names of the devices."""
+    steps_n: Ints | None = None
+    """The local steps of every device in a round, with local epochs."""
+    key: str = ""
+    materials: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PricedRun:
+    """A recorded or planned run, with the sizes of its messages and the number of its rounds."""
+
+    run: "Run | PlannedRun"
     sizes: tuple[float, float, float]
     """Bytes of a message up to the server, down from it, and between devices."""
     rounds: int
@@ -129,22 +142,30 @@ class PricedRun:
             return Method()
         return registry.build("method", choice.name, choice.options_for("method"), Method)
 
+    @property
+    def obstacle(self) -> str:
+        """Why the experiment does not tell how long the run takes; empty if it does."""
+        experiment, server = self.experiment, self.experiment.server
+        if isinstance(self.run, PlannedRun):
+            has_graph = False  # its fleet is given
+        else:
+            has_graph = "graph" in self.run.materials and not experiment.network.is_file
+        if has_graph:
+            return "its graph was given from Python, so it is not in the store"
+        if not server.is_there:
+            return ""
+        if server.is_adaptive():
+            return "its server rounds depend on the models"
+        if server.selection not in rebuild.BY_SEED_ONLY:
+            return f"server.selection = '{server.selection}' depends on more than the seed"
+        if ":" in server.primitive:
+            return f"primitive '{server.primitive}' does not tell whom it reaches"
+        return ""
+
     def check(self) -> None:
         """Raise RecordsError where the record does not tell what happened."""
-        experiment, materials = self.experiment, self.run.materials
-        server = experiment.server
-        if materials.get("graph") and not experiment.network.is_file:
-            raise self.refusal("its graph was given from Python, so it is not in the store")
-        if not server.is_there:
-            return
-        if server.is_adaptive():
-            raise self.refusal("its server rounds depend on the models")
-        if server.selection not in rebuild.BY_SEED_ONLY:
-            raise self.refusal(
-                f"server.selection = '{server.selection}' depends on more than the seed"
-            )
-        if ":" in server.primitive:
-            raise self.refusal(f"primitive '{server.primitive}' does not tell whom it reaches")
+        if self.obstacle:
+            raise self.refusal(self.obstacle)
 
     def refusal(self, reason: str) -> RecordsError:
         return RecordsError(
@@ -175,7 +196,7 @@ def recorded_messages(history: "History") -> tuple[float, ...] | None:
     return tuple(map(float, last)) if len(last) == len(LINKS) and np.isfinite(last).all() else None
 
 
-def _columns(group: Sequence[PricedRun], clock: Clock) -> Iterator[Mapping[str, Array]]:
+def clock_columns(group: Sequence[PricedRun], clock: Clock) -> Iterator[Mapping[str, Array]]:
     """The measures of runs that share their links, each by the number of rounds done."""
     rounds = max(one.rounds for one in group)
     found = {name: np.zeros((rounds + 1, len(group))) for name in MEASURES}
@@ -303,6 +324,9 @@ def _local_steps(one: PricedRun, fleet: "Fleet") -> Ints:
     training = one.experiment.training
     if not training.local_epochs:
         return np.full(fleet.devices, training.local_steps)
+    if isinstance(one.run, PlannedRun):
+        assert one.run.steps_n is not None
+        return one.run.steps_n
     from skerry.data.batches import LocalEpochs
 
     partition = rebuild.rebuild_partition(one.run, rebuild.rebuild_dataset(one.run))
@@ -311,6 +335,8 @@ def _local_steps(one: PricedRun, fleet: "Fleet") -> Ints:
 
 def _named_fleet(one: PricedRun, clock: Clock) -> "Fleet":
     """The fleet of a run. Where the data name its devices and names are used, it has them."""
+    if isinstance(one.run, PlannedRun):
+        return one.run.fleet
     from skerry.data.split import layout_of
 
     experiment, fleet = one.experiment, rebuild.rebuild_fleet(one.run)

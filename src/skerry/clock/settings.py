@@ -112,6 +112,13 @@ class Clock(Section):
     downlink: Downlink = Downlink()
     server: Ports = Ports()
 
+    @property
+    def has_energy(self) -> bool:
+        """Whether anything costs energy."""
+        compute, links = self.compute, (self.d2d, self.uplink, self.downlink)
+        powers = (compute.watts, compute.idle_watts, *(one.joules_per_byte for one in links))
+        return any(powers)
+
     @classmethod
     def parse(cls, table: Mapping[str, Any]) -> "Clock":
         """A clock from nested tables; all faults at once."""

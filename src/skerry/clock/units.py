@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 _DURATIONS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
+_ENERGIES = {"mJ": 1e-3, "J": 1.0, "kJ": 1e3, "MJ": 1e6, "Wh": 3600.0, "kWh": 3.6e6}
 _PREFIXES = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}
 _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30}
 _BANDWIDTHS = (
@@ -15,13 +16,10 @@ _BANDWIDTHS = (
     | {f"{prefix}bps": factor / 8 for prefix, factor in _PREFIXES.items()}
 )
 _TEXT = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(.*?)\s*")
-Limits = tuple[str, float]
-"""In words, the smallest value that is allowed, and that value; it is not allowed itself if the
-words say "above"."""
 
 
 def _read(value: Any, units: dict[str, float], what: str, example: str) -> float:
-    """The value in SI units: bytes per second or seconds. A bare number is in SI units already."""
+    """The value in SI units, such as bytes per second; a bare number is in SI units already."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(f"must be a {what} such as {example!r} (got {value!r}).")
     if not isinstance(value, str):
@@ -45,6 +43,14 @@ def seconds(value: Any) -> float:
     return found
 
 
+def joules(value: Any) -> float:
+    """An energy in joules: 50, "3 kJ", "2 Wh"."""
+    found = _read(value, _ENERGIES, "energy", "3 kJ")
+    if not (math.isfinite(found) and found >= 0):
+        raise ValueError(f"must be at least 0 (got {value!r}).")
+    return found
+
+
 def bytes_per_second(value: Any) -> float:
     """A bandwidth in bytes per second: 2e7, "20 MB/s", "10 Mbit/s"."""
     found = _read(value, _BANDWIDTHS, "bandwidth", "20 MB/s")
@@ -58,14 +64,14 @@ Bandwidth = Annotated[float, BeforeValidator(bytes_per_second)]
 
 
 Scale = tuple[tuple[float, float, str], ...]
-"""Units of a quantity: the values that are written in one are below the first number; its size."""
-_TIMES: Scale = (
+"""Units in which a quantity is written: the value below which, the size and the name of each."""
+_SECONDS: Scale = (
     (0.1, 1e-3, "ms"), (120, 1, "s"), (7200, 60, "min"), (172_800, 3600, "h"),
     (math.inf, 86_400, "days"),
 )  # fmt: skip
-_ENERGIES: Scale = ((0.1, 1e-3, "mJ"), (1e3, 1, "J"), (1e6, 1e3, "kJ"), (1e9, 1e6, "MJ"),
+_JOULES: Scale = ((0.1, 1e-3, "mJ"), (1e3, 1, "J"), (1e6, 1e3, "kJ"), (1e9, 1e6, "MJ"),
     (math.inf, 1e9, "GJ"))  # fmt: skip
-SCALES: dict[str, Scale] = {"seconds": _TIMES, "joules": _ENERGIES}
+SCALES: dict[str, Scale] = {"seconds": _SECONDS, "joules": _JOULES}
 
 
 def readable_unit(cost: str, value: float) -> tuple[float, str]:

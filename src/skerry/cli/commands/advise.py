@@ -18,8 +18,9 @@ def advise_command(
         str,
         option(
             "The goal: accuracy of the average model on all data (global), of devices on data "
-            "like their own (own), the mean of the two (both), or of the worst tenth of devices.",
-            "global|own|both|worst_tenth",
+            "like their own (own), the mean of the two (both), or of the worst tenth of devices. "
+            "With a clock also a score to reach: '88% soonest' or '88% with fewest joules'.",
+            "global|own|both|worst_tenth|TARGET",
         ),
     ] = "both",
     among: Annotated[
@@ -38,6 +39,24 @@ def advise_command(
     ] = None,
     budget_bytes: Annotated[
         float | None, option("A whole run may send at most N bytes.", "N")
+    ] = None,
+    clock: Annotated[
+        str | None,
+        option("Count costs in seconds and joules by this clock: a TOML file or example.", "CLOCK"),
+    ] = None,
+    budget_seconds: Annotated[
+        str | None, option("A whole run may take at most this long: 90, '10 min', '2 h'.", "TIME")
+    ] = None,
+    budget_joules: Annotated[
+        str | None, option("A whole run may need at most this energy: 500, '3 kJ'.", "ENERGY")
+    ] = None,
+    cost: Annotated[
+        str | None,
+        option(
+            "What costs are counted in.",
+            "messages|seconds|joules",
+            "as the budget, the goal or the clock",
+        ),
     ] = None,
     price: Annotated[
         str | None,
@@ -89,6 +108,10 @@ def advise_command(
             budget=budget_messages,
             budget_uploads=budget_uploads,
             budget_bytes=budget_bytes,
+            budget_seconds=budget_seconds,
+            budget_joules=budget_joules,
+            clock=clock,
+            cost=cost,
             prices=read_prices(price) if price is not None else None,
             sampled=numbers("sampled", sampled, True),
             periods=numbers("periods", periods, True),

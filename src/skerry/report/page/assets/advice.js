@@ -18,7 +18,8 @@ Skerry.advice = (advice, names) => {
   const text = (words) => ({ kind: "text", words });
   const facts = (pairs) => ({ kind: "facts", pairs: pairs.filter(([, words]) => words) });
   const table = (name, header, rows, sides) => (rows.length ? [{ kind: "table", title: name, header, rows, sides }] : []);
-  const whole = Skerry.amount;
+  const whole = Skerry.amount, { costWords } = Skerry;
+  const isTimed = asked.cost_unit === "seconds" || asked.cost_unit === "joules";
 
   function written(value) {
     if (Array.isArray(value)) return value.map(written).join(", ");
@@ -27,9 +28,10 @@ Skerry.advice = (advice, names) => {
   }
 
   function pointsTable() {
-    const rows = advice.confirmed.map(({ label, score, cost, rounds, behind }) => [
-      marked.find((one) => one.label === label)?.words ?? "", label, plusMinus(style, { mean: score.mean, half: score.half_width ?? NaN }),
-      Skerry.behind(behind), whole(cost), whole(rounds), whole(score.count)]);
+    const rows = advice.confirmed.map(({ label, score, cost, rounds, behind, never, best_reached: top }) => [
+      marked.find((one) => one.label === label)?.words ?? "", label,
+      never ? `never (${number(asked.target.is_percent ? "percent" : "number", top ?? NaN)} at best)` : plusMinus(style, { mean: score.mean, half: score.half_width ?? NaN }),
+      Skerry.behind(behind), isTimed ? costWords(cost, asked.cost_unit) : whole(cost), whole(rounds), whole(score.count)]);
     return table("Confirmed settings by cost, scored on fresh seeds: mean ± half of the 95 % interval",
       ["point", "setting", title, `behind the best (${asked.unit})`, `cost (${asked.cost_unit})`, "rounds", "seeds"], rows, "llrrrrr");
   }
@@ -40,8 +42,9 @@ Skerry.advice = (advice, names) => {
   const question = [
     ["Goal", title],
     ["Level with the best", `at most ${asked.tolerance_text} behind it`],
-    ["Budget", (asked.budget ?? null) === null ? "none given" : `${whole(asked.budget)} ${asked.cost_unit}`],
-    ["Prices", prices.join("; ")],
+    ["Budget", (asked.budget ?? null) === null ? "none given" : costWords(asked.budget, asked.cost_unit)],
+    ["Clock", asked.clock ? asked.clock_name || "given from Python" : ""],
+    ["Prices", isTimed ? "" : prices.join("; ")],
     ["Fixed", Object.entries(asked.fixed).map(([name, value]) => `${name} ${written(value)}`).join("; ")],
     ["Searched", `${runs(pilot.runs, "run")} of ${runs(pilot.rounds, "round")} on ${seeds}${pilot.fresh_seeds.length ? `, confirmed on ${fresh}` : ""}; ${number("count", pilot.diverged)} diverged`],
     ["Time", Number.isFinite(pilot.seconds) ? `${Math.round(pilot.seconds)} s` : ""],
@@ -52,7 +55,7 @@ Skerry.advice = (advice, names) => {
   const rest = advice.summary.filter((line) => line !== advice.headline);
   const titles = { use: "To use the recommendation:", compare: "To compare it with others:" };
   return [
-    { kind: "widget", widget: "advice", data: { ...advice, points: marked, best: points.best, title, style } },
+    ...(Number.isFinite(points.best?.score.mean) ? [{ kind: "widget", widget: "advice", data: { ...advice, points: marked, best: points.best, title, style } }] : []),
     ...(rest.length ? [{ kind: "bullets", lines: rest }] : []),
     facts(question),
     ...table("What was varied", ["field", "values"], Object.entries(asked.varied).filter(([, values]) => values?.length > 1).map(([name, values]) => [name, written(values)]), "ll"),
@@ -68,6 +71,16 @@ Skerry.advice = (advice, names) => {
 /** A cost or a count: whole if it is large or has no decimals. */
 Skerry.amount = (value) => (Number.isInteger(value) || !(value < 1000) ? Skerry.numbers.number("count", value) : String(Number(value.toPrecision(4))));
 
+/** A cost with its unit, as `skerry.clock.units` writes seconds and joules: `42.3 s`, `3.1 kJ`, `96 uploads`. */
+Skerry.costWords = (value, unit) => {
+  const steps = {
+    seconds: [[120, 1, "s"], [7200, 60, "min"], [172800, 3600, "h"], [Infinity, 86400, "days"]],
+    joules: [[1e3, 1, "J"], [1e6, 1e3, "kJ"], [1e9, 1e6, "MJ"], [Infinity, 1e9, "GJ"]],
+  }[unit];
+  const [, size, name] = steps?.find(([limit]) => value < limit) ?? [];
+  return name ? `${Number((value / size).toPrecision(3))} ${name}` : `${Skerry.amount(value)} ${unit}`;
+};
+
 /** How far a point is behind the best, as in advice.json: `0.30 (-1.58 to 2.18)`, positive if it is worse. */
 Skerry.behind = (found) => {
   if (!found) return "-";
@@ -78,13 +91,15 @@ Skerry.behind = (found) => {
 /** By label, what the points of an advice are called, the recommended one first. A setting that is several of
  * them has one name. */
 Skerry.pointNames = ({ points, recommended, question }) => {
-  const best = (question.budget ?? null) === null ? "best" : "best within the budget";
+  const within = (question.budget ?? null) === null ? "" : " within the budget";
+  const best = `${{ seconds: "soonest", joules: "fewest joules" }[question.target?.unit] ?? "best"}${within}`;
   const alone = { best, cheapest: "cheapest that is level", none: "no server" }, roles = new Map();
   for (const role of new Set([recommended, ...Object.keys(alone)])) {
     const label = points[role]?.label;
     if (label !== undefined && role in alone) roles.set(label, [...(roles.get(label) ?? []), role]);
   }
-  const named = (ours) => (ours.length === 1 ? alone[ours[0]]
+  const named = (ours) => (question.target && ours.includes("best") && !ours.includes("none") ? best
+    : ours.length === 1 ? alone[ours[0]]
     : ours.includes("none") ? `no server, which is ${ours.includes("best") ? "best" : "level"}` : "best and cheapest that is level");
   return new Map([...roles].map(([label, ours]) => [label, named(ours)]));
 };

@@ -162,7 +162,8 @@ def cost_section(data: ReportData) -> PageSection | None:
         "to the server, from the server, or between two devices (D2D)."
     )
     asked = data.advice["question"] if data.advice else {}
-    priced = {name: asked[name] for name in ("prices", "cost_unit") if asked}
+    in_messages = asked.get("cost_unit") not in (None, "seconds", "joules")
+    priced = {name: asked[name] for name in ("prices", "cost_unit") if in_messages}
     return PageSection("cost", "Scores against messages", [words, widget("cost", **priced)])
 
 

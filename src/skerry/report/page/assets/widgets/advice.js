@@ -14,7 +14,7 @@ Skerry.widgets.advice = (root, data, page) => {
   const zero = least / 3;  // where a logarithmic axis shows no cost at all
   const at = (cost) => (isLog && cost <= 0 ? zero : cost);
   const others = confirmed.filter(({ label }) => !curve.some((one) => one.label === label));
-  const costWords = (cost) => `${Skerry.amount(cost)} ${asked.cost_unit}`;
+  const costWords = (cost) => Skerry.costWords(cost, asked.cost_unit);
 
   function told(point, kind) {
     const half = point.score.half_width ?? NaN, mean = point.score.mean;
@@ -88,7 +88,7 @@ Skerry.widgets.advice = (root, data, page) => {
     const costs = [...all.map(({ cost }) => cost), ...(budget === null ? [] : [budget])].map(place);
     const middle = (Math.min(...costs) + Math.max(...costs)) / 2, ink = Skerry.plots.css("--ink");
     const apart = (narrow ? 0.45 : 0.2) * (Math.max(...costs) - Math.min(...costs)), taken = [];
-    const found = points.flatMap(({ point, words: name }) => {
+    const found = points.filter(({ point }) => Number.isFinite(point.score.mean)).flatMap(({ point, words: name }) => {
       const isLeft = place(point.cost) <= middle, lines = Skerry.plots.escape(name).replace(" (", "<br>(");
       const words = narrow ? lines.replace(/ (that|which) is/, "<br>$1 is") : lines;
       const hasRoom = point.score.mean > (range[0] + range[1]) / 2;  // there is more room above than below
