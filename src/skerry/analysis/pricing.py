@@ -267,12 +267,5 @@ def _local_steps(one: PricedRun, fleet: "Fleet") -> Ints:
 
 def _names(run: "Run", fleet: "Fleet", clock: Clock) -> Sequence[str]:
     """The names of the devices, where the clock uses any."""
-    experiment = run.experiment
     wanted = clock.compute.slow or clock.devices
-    if not wanted or experiment.data.split != "given" or experiment.network.is_file:
-        return fleet.labels
-    from skerry.data.split import layout_of
-
-    dataset = rebuild.rebuild_dataset(run)
-    names = layout_of(dataset, experiment.network, experiment.data)[1]
-    return names or fleet.labels
+    return rebuild.device_names(run, fleet) if wanted else fleet.labels
