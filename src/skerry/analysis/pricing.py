@@ -337,11 +337,8 @@ def _named_fleet(one: PricedRun, clock: Clock) -> "Fleet":
     """The fleet of a run. Where the data name its devices and names are used, it has them."""
     if isinstance(one.run, PlannedRun):
         return one.run.fleet
-    from skerry.data.split import layout_of
-
-    experiment, fleet = one.experiment, rebuild.rebuild_fleet(one.run)
-    uses = clock.compute.slow or clock.devices or isinstance(experiment.availability.awake, str)
+    fleet, availability = rebuild.rebuild_fleet(one.run), one.experiment.availability
+    uses = clock.compute.slow or clock.devices or isinstance(availability.awake, str)
     if not uses or not one.takes_names_from_data:
         return fleet
-    dataset = rebuild.rebuild_dataset(one.run)
-    return replace(fleet, labels=layout_of(dataset, experiment.network, experiment.data)[1] or ())
+    return replace(fleet, labels=tuple(rebuild.device_names(one.run, fleet)))

@@ -16,6 +16,8 @@ from skerry.plugins.context import Context
 from skerry.plugins.options import bind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from skerry.config.experiment import Experiment
     from skerry.data.dataset import Dataset
     from skerry.data.partition import Partition
@@ -53,6 +55,17 @@ def build_named_fleet(experiment: "Experiment") -> "Fleet":
         fields = network.model_fields_set - {"devices", "components"}
         network = type(network).model_construct(_fields_set=fields, **dict(network))
     return build_fleet(network, experiment.seed, rounds=experiment.rounds)
+
+
+def device_names(run: "Run", fleet: "Fleet") -> "Sequence[str]":
+    """The names of the devices of a recorded run: those in its data or in its graph file."""
+    experiment = run.experiment
+    if experiment.data.split != "given" or experiment.network.is_file:
+        return fleet.labels
+    from skerry.data.split import layout_of
+
+    names = layout_of(rebuild_dataset(run), experiment.network, experiment.data)[1]
+    return names or fleet.labels
 
 
 def first_server_round(experiment: "Experiment") -> int:

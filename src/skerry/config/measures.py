@@ -155,7 +155,7 @@ MEASURES = {
         _participation("sampled_most", unit="devices", better="lower",
             words="most devices sampled of an island"),
         _clock("seconds", unit="s", words="seconds until the last device is done",
-            short="seconds", heading="seconds"),
+            short="time", heading="seconds"),
         _clock("seconds_mean", unit="s", words="seconds until a device is done, on average"),
         _clock("waiting", unit="%", range=(0.0, 100.0), words="share of the time that devices wait",
             short="waiting", heading="waiting\n%"),

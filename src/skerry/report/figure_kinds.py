@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skerry.analysis.cells import Cells
     from skerry.analysis.names import Where
     from skerry.analysis.run_table import RunTable
+    from skerry.clock.settings import AnyClock
 
 
 class FigureKind(NamedTuple):
@@ -32,23 +33,30 @@ class FigureKind(NamedTuple):
 
 KINDS = {
     "curves": FigureKind(
-        "measures over the rounds, mean and 95 % band; grey lines are server rounds",
-        ("measure", "compare", "by", "lines"),
+        "measures over the rounds (grey lines are server rounds), or over messages, bytes, seconds "
+        "or joules; mean and 95 % band",
+        ("measure", "compare", "by", "lines", "over", "clock"),
     ),
     "gap": FigureKind(
         "one primitive minus another as a map over two fields, unclear cells hatched",
-        ("measure", "compare", "by", "rows", "columns", "best", "last"),
+        ("measure", "compare", "by", "rows", "columns", "best", "last", "clock"),
     ),
     "sensitivity": FigureKind(
         "a measure against the sampled share K/n and the period H, or any field",
-        ("measure", "compare", "by", "lines", "x", "best", "last"),
+        ("measure", "compare", "by", "lines", "x", "best", "last", "clock"),
     ),
     "front": FigureKind(
         "one accuracy (or loss) against another, from S2S over blend to S2A, best blend ringed",
-        ("measure", "compare", "by", "x"),
+        ("measure", "compare", "by", "x", "clock"),
     ),
     "cost": FigureKind(
-        "a measure against the messages or bytes sent so far", ("measure", "compare", "by", "x")
+        "a measure against the messages, bytes, seconds or joules so far",
+        ("measure", "compare", "by", "x", "clock"),
+    ),
+    "timeline": FigureKind(
+        "who computes, talks and waits: some devices of each island over seconds",
+        ("compare", "rounds", "clock"),
+        "skerry.report.figures.timelines",
     ),
     "bound": FigureKind(
         "what a server round does to disagreement and bias, measured and predicted by theory",
@@ -84,16 +92,25 @@ class FigureRequest:
     best: str | None = None
     last: int | None = None
     round: int | None = None
+    over: str = "rounds"
+    """The horizontal axis of curves, one of `skerry.report.figures.rounds.OVER`."""
+    rounds: str | None = None
+    """The rounds of a timeline, such as "3:8", counted from 1."""
+    clock: "AnyClock | None" = None
+    """The clock that gives the runs seconds and joules."""
     width: float = 3.3  # in inches; the default is one column of a page, as in `style.WIDTHS`
     title: str = ""
     runs: "RunTable | None" = None  # the runs to draw; None to read the store in the folder
 
     @cached_property
     def table(self) -> "RunTable":
-        """The runs to draw; a store is read once."""
+        """The runs to draw; a store is read once. With a clock, only the requested runs, priced."""
         from skerry.analysis.run_table import RunTable
 
-        return self.runs or RunTable.read(self.folder)
+        table = self.runs or RunTable.read(self.folder)
+        if self.clock is None:
+            return table
+        return table.check_not_empty().where(self.where, self.compare).priced(self.clock)
 
     def panel_fields(self, names: "Cells | RunTable", varying: "Sequence[str]") -> tuple[str, ...]:
         """The requested panel fields by their full names, or all that vary."""

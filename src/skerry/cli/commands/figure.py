@@ -53,10 +53,26 @@ def figure_command(
     x: Annotated[
         str | None,
         option(
-            "The horizontal axis. sensitivity: a field. front: a measure. cost: messages, "
-            "bytes, all_messages or all_bytes.",
+            "The horizontal axis. sensitivity: a field. front: a measure. cost: as --over.",
             "NAME",
             "sampled and period; device_accuracy; messages",
+        ),
+    ] = None,
+    over: Annotated[
+        str | None,
+        option(
+            "curves: the horizontal axis: rounds, messages, bytes (with the server; all_messages "
+            "and all_bytes add those between devices), seconds or joules.",
+            "NAME",
+            "rounds",
+        ),
+    ] = None,
+    clock: Annotated[
+        str | None,
+        option(
+            "Seconds and joules of the runs under a clock: a TOML file, or an example such as "
+            "wifi_home.",
+            "CLOCK",
         ),
     ] = None,
     lines: Annotated[
@@ -88,6 +104,10 @@ def figure_command(
             show_default="the first server round",
         ),
     ] = None,
+    rounds: Annotated[
+        str | None,
+        option("timeline: the rounds, from 1.", "A:B", "the first two server rounds"),
+    ] = None,
     width: Annotated[
         str, option("column: 3.3 inches, one column of a page; full: 6.9 inches.")
     ] = "column",
@@ -104,9 +124,9 @@ def figure_command(
     check_format(path)
     plain: dict[str, Any] = {
         "rows": rows, "columns": columns, "x": x, "lines": lines, "best": best, "last": last,
-        "round": round_,
+        "round": round_, "rounds": rounds, "clock": clock,
     }  # fmt: skip
-    given = {"measure": measure, "compare": compare, "by": by, **plain}
+    given = {"measure": measure, "compare": compare, "by": by, "over": over, **plain}
     takes = KINDS[kind].takes
     unused = [name for name, value in given.items() if value is not None and name not in takes]
     if unused:
@@ -120,6 +140,7 @@ def figure_command(
         compare=split_names([compare] if compare else None),
         by=split_names(by) if by is not None else None,
         where=parse_where(where or ()),
+        over=over or "rounds",
         width=WIDTHS[width],
         title=title,
         **plain,

@@ -16,7 +16,7 @@ from skerry.report.figures.final_values import front, sensitivity
 from skerry.report.figures.gaps import colour_bar, gap_heat_map, none_if_nan
 from skerry.report.figures.panels import Panel, cell_title, draw_panels, omission_notes
 from skerry.report.figures.predictions import THEORY, server_ratios, with_expected
-from skerry.report.figures.rounds import cost, curves
+from skerry.report.figures.rounds import curves
 from skerry.report.figures.series import with_known_labels
 from skerry.theory.ratios import notes_on_rules
 
@@ -33,20 +33,22 @@ THEORY_AXES = (DEVICES, "server.selection", "server.weights")  # they change pre
 
 
 def draw_curves(request: FigureRequest) -> DrawnFigure:
-    """Measures over the rounds, one panel per cell."""
-    measures = request.measures or (request.table.check_measure(),)
-    chosen = _chosen(request, *measures)
-    lines = chosen.field(request.lines) if request.lines else None
-    draws = [partial(curves, measure=measure, lines=lines) for measure in measures]
-    return _by_cell(request, chosen, request.table.frame(), draws, lines)
+    """Measures over the rounds or over a cost, one panel per cell."""
+    return _curves_over(request, request.measures, request.over)
 
 
 def draw_cost(request: FigureRequest) -> DrawnFigure:
-    """A measure against the messages or bytes sent so far, one panel per cell."""
-    measure = request.one_measure() or request.table.check_measure()
-    price = request.x or "messages"
-    draw = partial(cost, measure=measure, price=price)
-    return _by_cell(request, _chosen(request, measure), request.table.frame(), [draw])
+    """A measure against what was spent so far, one panel per cell."""
+    measure = request.one_measure()
+    return _curves_over(request, (measure,) if measure else (), request.x or "messages")
+
+
+def _curves_over(request: FigureRequest, measures: Sequence[str], over: str) -> DrawnFigure:
+    measures = measures or (request.table.check_measure(),)
+    chosen = _chosen(request, *measures)
+    lines = chosen.field(request.lines) if request.lines else None
+    draws = [partial(curves, measure=measure, lines=lines, over=over) for measure in measures]
+    return _by_cell(request, chosen, request.table.frame(), draws, lines)
 
 
 def draw_front(request: FigureRequest) -> DrawnFigure:

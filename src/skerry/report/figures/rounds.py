@@ -1,12 +1,12 @@
-"""A measure over the rounds, or over the messages sent so far: means over seeds, with bands."""
+"""A measure over the rounds, or over messages, bytes, seconds or joules: means over seeds, with bands."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from skerry.config.measures import MEASURES, shown, traits
-from skerry.errors import SkerryError, unknown
+from skerry.errors import SkerryError, argument, unknown
 from skerry.report.figures import series
 from skerry.report.figures.panels import Panel, arrange, explain_dashes, name_axes, safe_lines
 from skerry.report.figures.series import Band, band_over_seeds
@@ -23,20 +23,49 @@ OVERVIEW = (
     "average_accuracy", "own_accuracy", "device_accuracy", "average_perplexity",
     "disagreement", "average_loss", "train_loss", "bias",
 )  # fmt: skip
-COSTS = {
-    "messages": "messages to and from the server",
-    "bytes": "traffic of the server (bytes)",
-    "all_messages": "messages, including those between devices",
-    "all_bytes": "traffic, including that between devices (bytes)",
+
+
+class Over(NamedTuple):
+    """What a figure has on its horizontal axis: the title, and the columns that it adds up."""
+
+    title: str
+    columns: tuple[str, ...]
+
+
+_SERVER, _ALL = ("uplink", "downlink"), ("uplink", "downlink", "d2d")
+OVER = {
+    "rounds": Over("rounds", ("round",)),
+    "messages": Over(
+        "messages to and from the server", tuple(f"{link}_messages" for link in _SERVER)
+    ),
+    "bytes": Over("traffic of the server (bytes)", tuple(f"{link}_bytes" for link in _SERVER)),
+    "all_messages": Over(
+        "messages, including those between devices", tuple(f"{link}_messages" for link in _ALL)
+    ),
+    "all_bytes": Over(
+        "traffic, including that between devices (bytes)", tuple(f"{link}_bytes" for link in _ALL)
+    ),
+    "seconds": Over("time until the last device is done (s)", ("seconds",)),
+    "joules": Over("energy of all devices (J)", ("joules",)),
 }
-"""The costs that a figure can show, and the titles of their axes."""
+"""The horizontal axes of curves by name."""
 
 
-def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None = None) -> "Axes":
+def curves(
+    frame: "pd.DataFrame",
+    measure: str,
+    axis: "Axes",
+    lines: str | None = None,
+    over: str = "rounds",
+) -> "Axes":
     """Draw means over seeds with bands for the 95 % interval; grey lines mark server rounds.
-    `frame` is that of `skerry.load`. `lines` names a column whose values differ in line style."""
+    `frame` is that of `skerry.load`. `lines` names a column whose values differ in line style.
+    `over` is the horizontal axis, one of OVER: the mean of a round is drawn at the mean cost until
+    that round. Seconds and joules need a frame of `skerry.load(path, clock=...)`."""
     frame = series.labelled(frame)
-    rows = series.finite_rows(frame, measure)
+    title, columns = _over(frame, over)
+    rows = series.finite_rows(frame, measure, *columns)
+    rows = rows.assign(_over=rows[list(columns)].sum(axis="columns"))
     styles = series.dashes_for(rows[lines] if lines else None)
     looks = series.label_styles_in(rows["label"])
     drawn: list[Band] = []
@@ -44,7 +73,8 @@ def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None 
         for dash, part in series.split_by_dash(rows[rows["label"] == name], lines, styles):
             band = band_over_seeds(part, measure, "round")
             drawn.append(band)
-            band = series.with_break(band)
+            spent = None if over == "rounds" else band_over_seeds(part, "_over", "round").mean
+            band = series.with_break(band, spent)
             every = max(1, len(band.at) // 7)
             axis.plot(
                 band.at, band.mean, color=look.colour, linestyle=dash, marker=look.marker,
@@ -53,38 +83,34 @@ def curves(frame: "pd.DataFrame", measure: str, axis: "Axes", lines: str | None 
             if len(looks) * max(1, len(styles)) <= MOST_BANDS:
                 _fill_band(axis, band, measure, look.colour)
     explain_dashes(axis, styles)
-    _mark_server_rounds(frame, axis)
     _fit_height(axis, measure, drawn)
-    axis.locator_params(axis="x", integer=True)
-    return name_axes(axis, "rounds", measure)
+    if over == "rounds":
+        _mark_server_rounds(frame, axis)
+        axis.locator_params(axis="x", integer=True)
+    else:
+        from matplotlib.ticker import EngFormatter
+
+        axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+    return name_axes(axis, title, measure)
 
 
 def cost(frame: "pd.DataFrame", measure: str, axis: "Axes", price: str = "messages") -> "Axes":
-    """Draw means over seeds with bands over the messages or bytes sent; frame of `skerry.load`."""
-    from matplotlib.ticker import EngFormatter
+    """Draw curves over what was spent: messages, bytes, all_messages, all_bytes, seconds or joules;
+    frame of `skerry.load`."""
+    return curves(frame, measure, axis, over=price)
 
-    if price not in COSTS:
-        raise SkerryError(unknown("cost", price, COSTS))
-    ways = ("uplink", "downlink", *(["d2d"] if price.startswith("all_") else []))
-    counts = [f"{way}_{price.removeprefix('all_')}" for way in ways]
-    rows = series.finite_rows(series.labelled(frame), measure, *counts)
-    rows = rows.assign(_sent=rows[counts].sum(axis="columns"))
-    drawn = []
-    for name, look in series.label_styles_in(rows["label"]).items():
-        ours = rows[rows["label"] == name]
-        band = band_over_seeds(ours, measure, "round")
-        sent = band_over_seeds(ours, "_sent", "round").mean
-        drawn.append(band)
-        if (index := series.break_index(band.at)) is not None:
-            band, sent = series.with_break(band), np.insert(sent, index + 1, np.nan)
-        axis.plot(
-            sent, band.mean, color=look.colour, marker=look.marker,
-            markevery=max(1, len(sent) // 7), label=safe_text(name),
-        )  # fmt: skip
-        _fill_band(axis, band._replace(at=sent), measure, look.colour)
-    _fit_height(axis, measure, drawn)
-    axis.xaxis.set_major_formatter(EngFormatter(sep=""))
-    return name_axes(axis, COSTS[price], measure)
+
+def _over(frame: "pd.DataFrame", name: str) -> Over:
+    """The horizontal axis of this name, if the runs have it."""
+    if name not in OVER:
+        raise SkerryError(unknown("horizontal axis", name, OVER))
+    found = OVER[name]
+    if name in ("seconds", "joules") and name not in frame:
+        raise SkerryError(
+            f"the runs have no {name}, because no clock says how long they take. Give one, such as "
+            f"{argument('clock')} wifi_home or a file of your own."
+        )
+    return found
 
 
 def overview(frame: "pd.DataFrame", title: str) -> "Figure":

@@ -121,9 +121,11 @@ def break_index(at: ArrayLike) -> int | None:
     return longest if steps[longest] > 3 * np.delete(steps, longest).max() else None
 
 
-def with_break(band: Band) -> Band:
-    """The band with NaN inserted where the line must be broken."""
+def with_break(band: Band, at: ArrayLike | None = None) -> Band:
+    """The band with NaN inserted where the line must be broken, at other positions if given."""
     index = break_index(band.at)
+    if at is not None:
+        band = band._replace(at=np.asarray(at))
     if index is None:
         return band
     return Band(*(np.insert(np.asarray(one, dtype=float), index + 1, np.nan) for one in band))

@@ -1,0 +1,163 @@
+"""Timelines of recorded runs: when each device computes, talks and waits under a clock."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from skerry.analysis import rebuild
+from skerry.analysis.pricing import PricedRun, message_bytes, run_clock
+from skerry.clock.settings import Clock
+from skerry.clock.times import Array, Times
+
+if TYPE_CHECKING:
+    from skerry.config.experiment import Experiment
+    from skerry.network.fleet import Fleet
+    from skerry.records.parts import History
+    from skerry.records.store import Run
+
+MOST_ROUNDS = 12  # of a timeline whose rounds are not named
+MOST_ISLANDS, PER_ISLAND = 3, 4  # islands, and devices of each, that a timeline shows
+SHORTEST = 1e-9  # seconds; what is shorter is a rounding error
+Activity = Literal["computing", "talking", "waiting"]
+ACTIVITIES: tuple[Activity, ...] = ("computing", "talking", "waiting")
+
+
+class Segment(NamedTuple):
+    """A stretch of a device's time, in seconds."""
+
+    round: int  # from 0
+    activity: Activity
+    start: float
+    end: float
+
+
+class ServerRound(NamedTuple):
+    """A server round: from the first sampled device that sends to the last one that receives."""
+
+    round: int  # from 0
+    start: float
+    end: float
+    sent: Mapping[int, float]
+    """By sampled device, when it begins to send."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The time of some devices in some rounds of a run."""
+
+    segments: Mapping[int, Sequence[Segment]]
+    """By device, its segments, each of which begins where the one before it ends."""
+    server_rounds: Sequence[ServerRound]
+
+
+@dataclass(frozen=True)
+class Timelines:
+    """The timelines of runs that are compared, all with the same devices and rounds."""
+
+    fleet: "Fleet"
+    devices: Sequence[int]
+    """The shown devices, island by island."""
+    lanes: Mapping[str, Timeline]
+    """By label."""
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """The time of the first segment and of the last, over all labels."""
+        every = [one for lane in self.lanes.values() for one in lane.segments.values() if one]
+        return min(one[0].start for one in every), max(one[-1].end for one in every)
+
+
+def read_timelines(
+    runs: Mapping[str, "Run"],
+    histories: Mapping[str, "History"],
+    clock: Clock,
+    rounds: range | None = None,
+) -> Timelines:
+    """The timelines of runs of one fleet and seed by label; default rounds: `usual_rounds`."""
+    rounds = usual_rounds([run.experiment for run in runs.values()]) if rounds is None else rounds
+    fleet = rebuild.rebuild_fleet(next(iter(runs.values())))
+    priced = {
+        label: PricedRun(run, message_bytes(run, histories[run.key]), run.rounds_done)
+        for label, run in runs.items()
+    }
+    for one in priced.values():
+        one.check()
+    samples = {
+        label: {t: rebuild.sampled_devices(run.experiment, fleet, t) or [] for t in rounds}
+        for label, run in runs.items()
+    }
+    called = chain.from_iterable(found for lane in samples.values() for found in lane.values())
+    devices = choose_devices(fleet.island_of.tolist(), list(called))
+    return Timelines(
+        fleet,
+        devices,
+        {label: _timeline(one, clock, samples[label], devices) for label, one in priced.items()},
+    )
+
+
+def usual_rounds(experiments: Sequence["Experiment"]) -> range:
+    """The rounds from just before the first server round to just after the second, at most 12."""
+    last = max(one.rounds for one in experiments)
+    met = sorted({t for one in experiments for t in one.server.known_rounds(one.rounds)})
+    start = max(0, met[0] - 2) if met else 0
+    end = min(last, start + MOST_ROUNDS)
+    return range(start, min(end, met[1] + 2) if len(met) > 1 else end)
+
+
+def choose_devices(island_of: Sequence[int], sampled: Sequence[int]) -> list[int]:
+    """Some devices of some islands, half of them sampled ones where there are such."""
+    called = list(dict.fromkeys(sampled))
+    islands = dict.fromkeys([*(island_of[device] for device in called), *island_of])
+    found = []
+    for island in sorted(list(islands)[:MOST_ISLANDS]):
+        ours = [device for device in called if island_of[device] == island]
+        others = [d for d, c in enumerate(island_of) if c == island and d not in ours]
+        half = max(PER_ISLAND // 2, PER_ISLAND - len(others))
+        found += sorted([*ours[:half], *others][:PER_ISLAND])
+    return found
+
+
+def _timeline(
+    run: PricedRun, clock: Clock, samples: Mapping[int, Sequence[int]], devices: Sequence[int]
+) -> Timeline:
+    """The timeline of a run; `samples` are the sampled devices of each round that it shows."""
+    segments: dict[int, list[Segment]] = {device: [] for device in devices}
+    server_rounds = []
+    bytes_up = run.method.up * run.sizes[0]
+    before: Array | float = 0.0
+
+    def watch(t: int, phase: str, times: Times) -> None:
+        nonlocal before
+        now = times.state[:, :, 0].copy()  # T, computing, talking, waiting, joules of each device
+        last, before = np.zeros_like(now) + before, now
+        if t not in samples:
+            return
+        at_n, sending_n = last[0], np.zeros(now.shape[1])
+        if phase == "server" and (sent := list(samples[t])):
+            sending_n[sent] = times.clock.uplink.latency + times.speeds.uplink_n[sent] * bytes_up
+            reached_n = now[0] > at_n
+            begins = {device: float(at_n[device]) for device in sent}
+            ends = max(now[0, reached_n], default=min(begins.values()))
+            server_rounds.append(ServerRound(t, min(begins.values()), float(ends), begins))
+        for activity, seconds_n in _parts(phase, now - last, sending_n):
+            for device in devices:
+                if seconds_n[device] > SHORTEST:
+                    start = float(at_n[device])
+                    segment = Segment(t, activity, start, start + float(seconds_n[device]))
+                    segments[device].append(segment)
+            at_n = at_n + seconds_n
+
+    run_clock([run], clock, watch)
+    return Timeline(segments, server_rounds)
+
+
+def _parts(phase: str, spent: Array, sending_n: Array) -> list[tuple[Activity, Array]]:
+    """What devices do in a phase, in this order, and for how many seconds each."""
+    _, computing_n, talking_n, waiting_n, _ = spent
+    if phase == "server":  # a sampled device sends at once; what the server sends arrives last
+        sent_n = np.minimum(sending_n, talking_n)
+        return [("talking", sent_n), ("waiting", waiting_n), ("talking", talking_n - sent_n)]
+    return [("computing", computing_n), ("talking", talking_n), ("waiting", waiting_n)]
