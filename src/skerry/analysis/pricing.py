@@ -1,7 +1,7 @@
 """Seconds and joules of recorded runs under any clock, without running anything again.
 
 Who is linked, awake and sampled follows from an experiment and its seed, and the sizes of messages
-from what was recorded. Runs that differ only in what is learned, such as the stepsize, take the
+from what was recorded (where compressed links change, as their mean over the run). Runs that differ only in what is learned, such as the stepsize, take the
 same time, so that many runs cost little more than a few.
 """
 
@@ -18,15 +18,15 @@ from skerry.analysis import rebuild
 from skerry.clock.devices import device_speeds
 from skerry.clock.settings import Clock
 from skerry.clock.times import MEASURES, Neighbours, ServerMessages, Times
-from skerry.config import labels
-from skerry.errors import RecordsError
-from skerry.plugins import registry
+from skerry.errors import RecordsError, SkerryError
+from skerry.files import written
+from skerry.methods.method import Method, overrides
+from skerry.records.reading import SOURCE_OF
 
 if TYPE_CHECKING:
     from skerry.analysis.run_table import RunTable
     from skerry.config.experiment import Experiment
     from skerry.engine.participation.awake import Awake
-    from skerry.methods.method import Method
     from skerry.network.fleet import Fleet
     from skerry.records.parts import History
     from skerry.records.store import Run
@@ -52,6 +52,8 @@ def price(table: "RunTable", clock: Clock) -> "RunTable":
     timed: dict[Hashable, PricedRun] = {}
     keys = {}
     for run in table.runs:
+        if has_own_times(run, clock):
+            continue
         history = table.histories[run.key]
         one = PricedRun(run, message_bytes(run, history), run.rounds_done)
         keys[run.key] = one.key
@@ -64,12 +66,47 @@ def price(table: "RunTable", clock: Clock) -> "RunTable":
     columns: dict[Hashable, Mapping[str, Array]] = {}
     for group in by_fleet.values():
         columns |= zip((one.key for one in group), _columns(group, clock), strict=True)
-    histories = {}
-    for run in table.runs:
+    histories = dict(table.histories)
+    for run in (run for run in table.runs if run.key in keys):
         history, own = table.histories[run.key], columns[keys[run.key]]
         done = np.asarray(history["round"], dtype=int)
         histories[run.key] = {**history, **{name: own[name][done] for name in MEASURES}}
     return replace(table, histories=histories, known_fields=table.fields)
+
+
+def has_own_times(run: "Run", clock: Clock) -> bool:
+    """Whether a run was timed by this very clock and cannot be priced; its own times are used."""
+    experiment = run.experiment
+    file, path = experiment.clock.file, "clock.file"
+    if not file or not _refusal(experiment):
+        return False
+    recorded = run.versions.get(f"{SOURCE_OF}{path}", "")
+    if recorded != experiment.sources().get(path, ""):
+        return False  # the file has changed since
+    from skerry.engine.clock import clock_of_file
+
+    try:
+        return clock_of_file(file) == clock
+    except SkerryError:
+        return False
+
+
+def _refusal(experiment: "Experiment") -> str:
+    """Why the record of a run does not tell what happened in its server rounds; empty if it does."""
+    server, method = experiment.server, experiment.method.name
+    if not server.is_there:
+        return ""
+    if server.is_timed:
+        return "who took part depended on its own clock"
+    if server.is_adaptive():
+        return "its server rounds depend on the models"
+    if server.selection not in rebuild.BY_SEED_ONLY:
+        return f"server.selection = '{server.selection}' depends on more than the seed"
+    if ":" in server.primitive:
+        return f"primitive '{server.primitive}' does not tell whom it reaches"
+    if ":" in method and overrides(_method_of(experiment), "aggregate"):
+        return f"method '{method}' does not tell whom it reaches"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -97,32 +134,29 @@ class PricedRun:
         return *_LINKED(self.experiment), self.run.materials.get("graph")
 
     @cached_property
-    def method(self) -> "type[Method]":
-        from skerry.methods.method import Method
-
-        choice = self.experiment.method
-        if choice.is_plain:
-            return Method
-        found: type[Method] = registry.resolve("method", choice.name)
-        return found
+    def method(self) -> Method:
+        return _method_of(self.experiment)
 
     def check(self) -> None:
         """Raise RecordsError where the record does not tell what happened."""
-        server = self.experiment.server
-        if not server.is_there:
-            return
-        reason = ""
-        if server.is_adaptive():
-            reason = "its server rounds depend on the models"
-        elif server.selection not in rebuild.BY_SEED_ONLY:
-            reason = f"server.selection = '{server.selection}' depends on more than the seed"
-        elif ":" in server.primitive:
-            reason = f"primitive '{server.primitive}' does not tell whom it reaches"
+        reason, file = _refusal(self.experiment), self.experiment.clock.file
+        if reason and file:
+            raise RecordsError(
+                f"run {self.run.key} cannot be priced by another clock than its own "
+                f"({written(file)}), because {reason}. Leave the clock out: the run has recorded its "
+                "seconds and joules."
+            )
         if reason:
             raise RecordsError(
                 f"run {self.run.key} cannot be priced afterwards, because {reason}. Put the clock "
                 "into the experiment ([clock] file = ...), which measures time during the run."
             )
+
+
+def _method_of(experiment: "Experiment") -> Method:
+    from skerry.engine.stack import method_of
+
+    return method_of(experiment) or Method()
 
 
 def message_bytes(run: "Run", history: "History") -> tuple[float, float, float]:
@@ -203,7 +237,7 @@ def _same_server_round(
     for lane, one in enumerate(group):
         if t in planned[lane]:
             server = one.experiment.server
-            key = (server, one.sizes, one.method, one.experiment.rounds)
+            key = (server, one.sizes, one.experiment.method, one.experiment.rounds)
             same.setdefault(key, []).append(lane)
     for lanes in same.values():
         yield np.array(lanes), group[lanes[0]]
@@ -228,23 +262,16 @@ class _Samples:
 
 def _messages(one: PricedRun, t: int, awake_n: NDArray[np.bool_] | None, n: int) -> ServerMessages:
     """The messages of a server round of a run."""
-    experiment, method = one.experiment, one.method
+    from skerry.engine.clock import server_messages
+
+    experiment = one.experiment
     up, down, _ = one.sizes
+    everyone = np.arange(n)
+    if awake_n is not None and not experiment.availability.reach_asleep:
+        everyone = np.flatnonzero(awake_n)
     server = experiment.server.at(t, experiment.rounds)
-    only_sampled = labels.dial_position(server.primitive, server.beta) == 0
-    reached: Ints | None = None
-    if not only_sampled:
-        if awake_n is None or experiment.availability.reach_asleep:
-            reached = np.arange(n)
-        else:
-            reached = np.flatnonzero(awake_n)
-    return ServerMessages(
-        up=method.up * up,
-        down=method.down * down,
-        down_to_sampled=method.down_to_sampled * down,
-        reached=reached,
-        to_all=not only_sampled,
-    )
+    receivers = None if server.dial == 0 else everyone
+    return server_messages(one.method, up, down, receivers, everyone)
 
 
 def _awake(experiment: "Experiment", fleet: "Fleet") -> "Awake | None":

@@ -17,8 +17,7 @@ from skerry.config.section import NotNegative, Section, fields_of
 from skerry.errors import ExperimentError, nearest, skerry_command
 from skerry.files import beside
 
-EXAMPLES = ("data_centre", "wifi_home", "lte_phone", "lora_sensor")
-"""Clocks that come with Skerry. Their numbers have sources, and are examples, not facts."""
+EXAMPLES = toml.EXAMPLE_CLOCKS
 Channel = Literal["parallel", "one_by_one", "shared"]
 
 
@@ -141,7 +140,7 @@ def read_clock(name: AnyClock) -> Clock:
         return Clock.parse(name)
     if str(name) in EXAMPLES:
         return Clock.parse(toml.parse_tables(example_text(str(name)), str(name)))
-    if not Path(name).exists() and not str(name).endswith(".toml"):
+    if not Path(name).exists():
         close = nearest(str(name), EXAMPLES)
         hint = f"; did you mean '{close[0]}'?" if close else "."
         raise ExperimentError(
