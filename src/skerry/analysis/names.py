@@ -81,7 +81,10 @@ def _sources(run: Recorded) -> dict[str, tuple[str, str]]:
         path: (name, run.versions.get(f"{SOURCE_OF}{path}", UNKNOWN))
         for path, name in experiment.users_own()
     }
-    files = {"availability.awake": experiment.availability.awake, "clock.file": experiment.clock.file}
+    files = {
+        "availability.awake": experiment.availability.awake,
+        "clock.file": experiment.clock.file,
+    }
     for path, file in files.items():
         if isinstance(file, str) and file not in ("", *EXAMPLE_CLOCKS):
             found[path] = written(file), run.versions.get(f"{SOURCE_OF}{path}", UNKNOWN)

@@ -47,9 +47,7 @@ def build_clocks(stack: "Stack") -> tuple["StackClock", ...]:
 def start_clocks(stack: "Stack", memory: Memory) -> None:
     """Add the accounts of all lanes, before the first round."""
     if stack.clocks:
-        memory[CLOCK] = torch.zeros(
-            len(stack), len(ACCOUNTS) * stack.world.n, dtype=torch.float64
-        )
+        memory[CLOCK] = torch.zeros(len(stack), len(ACCOUNTS) * stack.world.n, dtype=torch.float64)
 
 
 def measure_clocks(stack: "Stack", memory: Memory) -> dict[str, Array]:
@@ -166,16 +164,26 @@ class StackClock:
             receivers = count if dial == 0 else len(everyone)
             if sent == traffic_of(method, count, receivers, len(everyone)):
                 return server_messages(method, up, down, None if dial == 0 else everyone, everyone)
-        up *= sent.up / count
-        sampled_k = sample.devices_k.cpu().numpy()
-        if sent.down >= len(everyone):
-            each, rest = divmod(sent.down, len(everyone))
-            return ServerMessages(up, each * down, rest / count * down, everyone, to_all=True)
-        some = changed if dial is None else sampled_k
-        both = np.union1d(some, sampled_k)
-        reached = both if sent.down >= len(both) else some
-        each_down = down * sent.down / max(1, len(reached))
-        return ServerMessages(up, each_down, reached=reached)
+        reached = _reached(sent.down, dial, sample.devices_k.cpu().numpy(), changed, everyone)
+        return ServerMessages(
+            up=up * sent.up / count,
+            down=down * sent.down / max(1, len(reached)),
+            reached=reached,
+            to_all=dial != 0 and len(reached) == len(everyone),
+        )
+
+
+def _reached(sent: int, dial: float | None, sampled_k: Ints, changed: Ints, everyone: Ints) -> Ints:
+    """The devices that share `sent` vectors of a user's own method or primitive: those that are
+    known to be reached, if each receives as many."""
+    if not sent:
+        return changed[:0]
+    both = np.union1d(changed, sampled_k)
+    known = [sampled_k if dial == 0 else everyone] if dial is not None else [both, changed]
+    if dial is None and sent == len(everyone):
+        known = [everyone]
+    alike = (some for some in known if len(some) and sent % len(some) == 0)
+    return next(alike, everyone if sent >= len(everyone) else both)
 
 
 def traffic_of(method: Method, sampled: int, receivers: int, everyone: int) -> Traffic:
