@@ -110,6 +110,10 @@ PARTS: dict[str, tuple[list[str], str, list[str] | None]] = {
         "3",
         ["server.period_schedule=double"],
     ),
+    "server.deadline": (["clock.file=wifi_home"], "3", None),
+    "server.at_least": (["clock.file=wifi_home", "server.deadline=3"], "2", None),
+    "server.over_sample": (["clock.file=wifi_home"], "3", None),
+    "clock.file": ([], "wifi_home", None),
     "server.optimizer": ([], "fedavgm", ["server.primitive=none"]),
     "server.momentum": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedavg"]),
     "server.learning_rate": (["server.optimizer=fedavgm"], "0.7", ["server.optimizer=fedavg"]),
@@ -166,6 +170,7 @@ LANES = {
     "training.weight_decay",
     "training.weights",
     "stop",
+    "clock.file",
 }
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skerry.analysis.run_table import results as results
     from skerry.config.experiment import Experiment as Experiment
     from skerry.config.fields import Availability as Availability
+    from skerry.config.fields import ClockChoice as ClockChoice
     from skerry.config.fields import Data as Data
     from skerry.config.fields import Evaluate as Evaluate
     from skerry.config.fields import MethodChoice as MethodChoice
@@ -62,8 +63,8 @@ _NAMES = {
     "skerry.analysis.results": "Lane Results",
     "skerry.analysis.run_table": "finals load results",
     "skerry.config.experiment": "Experiment",
-    "skerry.config.fields": "Availability Data Evaluate MethodChoice Model Network Server Task "
-    "Training",
+    "skerry.config.fields": "Availability ClockChoice Data Evaluate MethodChoice Model Network "
+    "Server Task Training",
     "skerry.config.presets": "PRESETS with_preset",
     "skerry.data.by_device.from_python": "from_devices from_flower from_huggingface",
     "skerry.data.partition": "split",

@@ -1,6 +1,6 @@
 """Algorithm 1 with the extensions of the fast engine, except methods that keep arrays.
 
-These are local epochs, sleep, weights, optimizers, schedules of beta, K and H, compressed messages,
+These are local epochs, sleep, deadlines, weights, optimizers, schedules of beta, K and H, compressed messages,
 and private parts of models.
 
 Methods that keep more than a model are in `oracle/methods.py`.
@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from oracle.clock import DeviceClock, in_time, weights_in_time
 from oracle.compression import CompressedGossip, CompressedServer
 from oracle.schedules import estimates, scheduled_value
 from skerry.engine.participation.sampler import Sampler
@@ -65,6 +66,7 @@ class ExtendedReference(Reference):
         self.eta_sum = 0.0  # the stepsizes of all local steps since the last server round
         epochs = training.local_epochs
         self.sizes = sizes
+        self.clock = DeviceClock(world, experiment) if experiment.clock.file else None
         # With local epochs, `eta_sum` has a stepsize for each round, not for each of these steps.
         self.steps = [epochs * ceil(m / training.batch) if epochs else 1 for m in sizes]
 
@@ -89,6 +91,10 @@ class ExtendedReference(Reference):
         else:
             self.local_epochs(t)
         self.eta_sum += self.experiment.training.local_steps * self.eta(t)
+        if self.clock is not None:
+            training = self.experiment.training
+            steps = self.steps if training.local_epochs else [training.local_steps] * self.n
+            self.clock.local_steps(t, steps, self.awake)
 
     def local_epochs(self, t):
         """E passes of every device over its samples, in minibatches of at most B."""
@@ -137,6 +143,8 @@ class ExtendedReference(Reference):
         W = torch.from_numpy(self.fleet.matrix(t).toarray()).to(self.zero)
         mixes, before = network.mix_with_server or not self.is_server_round(t), a
         for step in range(network.gossip_steps if mixes else 0):
+            if self.clock is not None:
+                self.clock.gossip(self.fleet.edges(t).tolist())
             if self.gossip is None:
                 a = [weighted_sum(W[:, i], a) for i in range(self.n)]
             else:
@@ -153,7 +161,9 @@ class ExtendedReference(Reference):
         beta = {"s2s": 0.0, "s2a": 1.0}.get(server.primitive)
         beta = self.scheduled("beta", t) if beta is None else beta
         K = round(self.scheduled("sampled", t))
-        S, weights = self.sample(t, K)
+        S, weights = self.sample(t, K + server.over_sample)
+        if self.clock is not None and S:
+            S, weights = self.timed(S, weights, beta, K)
         if self.adapts and S:
             since = t - self.last_round
             models = list(map(self.shared, self.x))
@@ -187,6 +197,17 @@ class ExtendedReference(Reference):
         if sample.weights_k is not None:
             return S, sample.weights_k.tolist()
         return S, [1 / len(S)] * len(S)
+
+    def timed(self, called, weights, beta, K):
+        """The called devices that count, and their weights: all send, and some are in time."""
+        server = self.experiment.server
+        call, arrived = self.clock.call(called)
+        S, at = in_time(server, call, arrived, K)
+        if S:
+            self.clock.deliver(at, S if beta == 0 else self.reached, beta > 0)
+        if len(S) == len(called):
+            return called, weights
+        return S, weights_in_time(server, dict(zip(called, weights, strict=True)), S, self.island)
 
     @property
     def reached(self):

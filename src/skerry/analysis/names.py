@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from skerry.config import labels, schedules
 from skerry.config.experiment import Experiment, Section
 from skerry.config.presets import fields_of_preset
+from skerry.config.toml import EXAMPLE_CLOCKS
 from skerry.errors import SkerryError, argument, unknown
 from skerry.files import written
 from skerry.records.reading import SOURCE_OF
@@ -80,9 +81,13 @@ def _sources(run: Recorded) -> dict[str, tuple[str, str]]:
         path: (name, run.versions.get(f"{SOURCE_OF}{path}", UNKNOWN))
         for path, name in experiment.users_own()
     }
-    if isinstance(awake := experiment.availability.awake, str):
-        path = "availability.awake"
-        found[path] = written(awake), run.versions.get(f"{SOURCE_OF}{path}", UNKNOWN)
+    files = {
+        "availability.awake": experiment.availability.awake,
+        "clock.file": experiment.clock.file,
+    }
+    for path, file in files.items():
+        if isinstance(file, str) and file not in ("", *EXAMPLE_CLOCKS):
+            found[path] = written(file), run.versions.get(f"{SOURCE_OF}{path}", UNKNOWN)
     # A function may return other data for every seed; its code is compared instead.
     if "dataset" in given and "data.dataset" not in found:
         found["data.dataset"] = str(experiment.deciding()["data"]), given["dataset"]

@@ -1,8 +1,9 @@
 """Seconds and joules of recorded runs under any clock, without running anything again.
 
 Who is linked, awake and sampled follows from an experiment and its seed, and the sizes of messages
-from what was recorded. Runs that differ only in what is learned, such as the stepsize, take the
-same time, so that many runs cost little more than a few.
+from what was recorded (where compressed links change, as their mean over the run). Runs that differ
+only in what is learned, such as the stepsize, take the same time, so that many runs cost little
+more than a few.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -18,15 +19,15 @@ from skerry.analysis import rebuild
 from skerry.clock.devices import device_speeds
 from skerry.clock.settings import Clock
 from skerry.clock.times import MEASURES, Neighbours, ServerMessages, Times
-from skerry.config import labels
-from skerry.errors import RecordsError
-from skerry.plugins import registry
+from skerry.errors import RecordsError, SkerryError
+from skerry.files import written
+from skerry.methods.method import Method, overrides
+from skerry.records.reading import SOURCE_OF
 
 if TYPE_CHECKING:
     from skerry.analysis.run_table import RunTable
     from skerry.config.experiment import Experiment
     from skerry.engine.participation.awake import Awake
-    from skerry.methods.method import Method
     from skerry.network.fleet import Fleet
     from skerry.records.parts import History
     from skerry.records.store import Run
@@ -52,6 +53,8 @@ def price(table: "RunTable", clock: Clock) -> "RunTable":
     timed: dict[Hashable, PricedRun] = {}
     keys = {}
     for run in table.runs:
+        if has_own_times(run, clock):
+            continue
         history = table.histories[run.key]
         if not run.rounds_done:  # it has failed or waits, so it took no time
             continue
@@ -73,6 +76,41 @@ def price(table: "RunTable", clock: Clock) -> "RunTable":
         done = np.asarray(history["round"], dtype=int)
         histories[run_key] = {**history, **{name: own[name][done] for name in MEASURES}}
     return replace(table, histories=histories, known_fields=table.fields)
+
+
+def has_own_times(run: "Run", clock: Clock) -> bool:
+    """Whether a run was timed by this very clock and cannot be priced; its own times are used."""
+    experiment = run.experiment
+    file, path = experiment.clock.file, "clock.file"
+    if not file or not _obstacle(experiment):
+        return False
+    recorded = run.versions.get(f"{SOURCE_OF}{path}", "")
+    if recorded != experiment.sources().get(path, ""):
+        return False  # the file has changed since
+    from skerry.engine.clock import clock_of_file
+
+    try:
+        return clock_of_file(file) == clock
+    except SkerryError:
+        return False
+
+
+def _obstacle(experiment: "Experiment") -> str:
+    """Why the record of a run does not tell what happened in its server rounds; empty if it does."""
+    server, method = experiment.server, experiment.method.name
+    if not server.is_there:
+        return ""
+    if server.is_timed:
+        return "who took part depended on its own clock"
+    if server.is_adaptive():
+        return "its server rounds depend on the models"
+    if server.selection not in rebuild.BY_SEED_ONLY:
+        return f"server.selection = '{server.selection}' depends on more than the seed"
+    if ":" in server.primitive:
+        return f"primitive '{server.primitive}' does not tell whom it reaches"
+    if ":" in method and overrides(_method_of(experiment), "aggregate"):
+        return f"method '{method}' does not tell whom it reaches"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -134,33 +172,17 @@ class PricedRun:
         return experiment.data.split == "given" and not experiment.network.is_file
 
     @cached_property
-    def method(self) -> "Method":
-        from skerry.methods.method import Method
-
-        choice = self.experiment.method
-        if choice.is_plain:
-            return Method()
-        return registry.build("method", choice.name, choice.options_for("method"), Method)
+    def method(self) -> Method:
+        return _method_of(self.experiment)
 
     @property
     def obstacle(self) -> str:
         """Why the experiment does not tell how long the run takes; empty if it does."""
-        experiment, server = self.experiment, self.experiment.server
-        if isinstance(self.run, PlannedRun):
-            has_graph = False  # its fleet is given
-        else:
-            has_graph = "graph" in self.run.materials and not experiment.network.is_file
-        if has_graph:
-            return "its graph was given from Python, so it is not in the store"
-        if not server.is_there:
-            return ""
-        if server.is_adaptive():
-            return "its server rounds depend on the models"
-        if server.selection not in rebuild.BY_SEED_ONLY:
-            return f"server.selection = '{server.selection}' depends on more than the seed"
-        if ":" in server.primitive:
-            return f"primitive '{server.primitive}' does not tell whom it reaches"
-        return ""
+        if not isinstance(self.run, PlannedRun):
+            has_graph = "graph" in self.run.materials
+            if has_graph and not self.experiment.network.is_file:
+                return "its graph was given from Python, so it is not in the store"
+        return _obstacle(self.experiment)
 
     def check(self) -> None:
         """Raise RecordsError where the record does not tell what happened."""
@@ -168,10 +190,23 @@ class PricedRun:
             raise self.refusal(self.obstacle)
 
     def refusal(self, reason: str) -> RecordsError:
+        """The error that a run cannot be priced, with the way out."""
+        if file := self.experiment.clock.file:
+            return RecordsError(
+                f"run {self.run.key} cannot be priced by another clock than its own "
+                f"({written(file)}), because {reason}. Leave the clock out: the run has recorded "
+                "its seconds and joules."
+            )
         return RecordsError(
             f"run {self.run.key} cannot be priced afterwards, because {reason}. Put the clock "
             "into the experiment ([clock] file = ...), which measures time during the run."
         )
+
+
+def _method_of(experiment: "Experiment") -> Method:
+    from skerry.engine.stack import method_of
+
+    return method_of(experiment) or Method()
 
 
 def message_bytes(run: "Run", history: "History") -> tuple[float, float, float]:
@@ -248,9 +283,9 @@ def run_clock(group: Sequence[PricedRun], clock: Clock, watch: Watch) -> Times:
         for lanes, one in _same_server_round(group, planned, t):
             sampled_k = samples.at(one.experiment, t)
             if len(sampled_k):
-                messages = _messages(one, t, awake_n, fleet.devices)
+                messages, sent = _messages(one, t, awake_n, fleet.devices, len(sampled_k))
                 times.server_round(sampled_k, messages, lanes)
-                sent_l3[lanes, :2] += _count(one.method, sampled_k, messages.reached)
+                sent_l3[lanes, :2] += sent
         watch(t, "server", times)
         for lane, one in enumerate(group):
             if one.rounds == t + 1 and one.messages not in (None, (*sent_l3[lane],)):
@@ -285,31 +320,22 @@ class _Samples:
         return self._known[key]
 
 
-def _count(method: "Method", sampled_k: Ints, reached: Ints | None) -> tuple[int, int]:
-    """The messages of a server round, up and down."""
-    down = method.down * len(sampled_k if reached is None else reached)
-    return method.up * len(sampled_k), down + method.down_to_sampled * len(sampled_k)
+def _messages(
+    one: PricedRun, t: int, awake_n: NDArray[np.bool_] | None, n: int, sampled: int
+) -> tuple[ServerMessages, tuple[int, int]]:
+    """The messages of a server round of a run, and how many there are up and down."""
+    from skerry.engine.clock import server_messages, traffic_of
 
-
-def _messages(one: PricedRun, t: int, awake_n: NDArray[np.bool_] | None, n: int) -> ServerMessages:
-    """The messages of a server round of a run."""
-    experiment, method = one.experiment, one.method
+    experiment = one.experiment
     up, down, _ = one.sizes
+    everyone = np.arange(n)
+    if awake_n is not None and not experiment.availability.reach_asleep:
+        everyone = np.flatnonzero(awake_n)
     server = experiment.server.at(t, experiment.rounds)
-    only_sampled = labels.dial_position(server.primitive, server.beta) == 0
-    reached: Ints | None = None
-    if not only_sampled:
-        if awake_n is None or experiment.availability.reach_asleep:
-            reached = np.arange(n)
-        else:
-            reached = np.flatnonzero(awake_n)
-    return ServerMessages(
-        up=method.up * up,
-        down=method.down * down,
-        down_to_sampled=method.down_to_sampled * down,
-        reached=reached,
-        to_all=not only_sampled,
-    )
+    receivers = None if server.dial == 0 else everyone
+    reached = sampled if receivers is None else len(receivers)
+    sent = traffic_of(one.method, sampled, reached, len(everyone))
+    return server_messages(one.method, up, down, receivers, everyone), (sent.up, sent.down)
 
 
 def _awake(experiment: "Experiment", fleet: "Fleet") -> "Awake | None":

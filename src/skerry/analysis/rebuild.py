@@ -79,6 +79,8 @@ def sampled_devices(experiment: "Experiment", fleet: "Fleet", t: int) -> list[in
     from skerry.engine.participation.awake import Awake
 
     server, rounds = experiment.server, experiment.rounds
+    if server.is_timed:
+        return None
     names = (server.sampled_schedule, server.period_schedule)
     if any(":" in name or name == schedules.ADAPTIVE for name in names):
         return None

@@ -17,8 +17,7 @@ from skerry.config.section import NotNegative, Section, fields_of
 from skerry.errors import ExperimentError, nearest, skerry_command, typed
 from skerry.files import beside
 
-EXAMPLES = ("data_centre", "wifi_home", "lte_phone", "lora_sensor")
-"""Clocks that come with Skerry. Their numbers have sources, and are examples, not facts."""
+EXAMPLES = toml.EXAMPLE_CLOCKS
 Channel = Literal["parallel", "one_by_one", "shared"]
 
 

@@ -116,6 +116,23 @@ class Times:
 
     # A server round, for lanes that share a sample
 
+    def ready(self, sampled_k: Ints, lanes: slice | Ints = slice(None)) -> Array:
+        """When the first of these devices is ready to send, [l]: the server's call."""
+        return np.asarray(self._columns(self.T, sampled_k, lanes).min(axis=0))
+
+    def served(self, sampled_k: Ints, bytes_: float, lanes: slice | Ints = slice(None)) -> Array:
+        """When the server would have each message of these devices, [k, l].
+
+        Its port takes messages in the order in which they arrive, from the call on.
+        """
+        port, uplink = self.clock.server.bandwidth_in, self.clock.uplink
+        spent_k = uplink.latency + self.speeds.uplink_n[sampled_k] * bytes_
+        arrived_kl = self._columns(self.T, sampled_k, lanes) + spent_k[:, None]
+        if port is None:
+            return np.asarray(arrived_kl)
+        place_kl = arrived_kl.argsort(axis=0, kind="stable").argsort(axis=0) + 1
+        return np.maximum(arrived_kl, self.ready(sampled_k, lanes) + place_kl * bytes_ / port)
+
     def upload(self, sampled_k: Ints, bytes_: float, lanes: slice | Ints = slice(None)) -> Array:
         """The sampled devices send to the server; returns when each message arrives, [k, l]."""
         uplink = self.clock.uplink
@@ -155,7 +172,7 @@ class Times:
         self, sampled_k: Ints, messages: ServerMessages, lanes: slice | Ints = slice(None)
     ) -> None:
         """A whole server round without a deadline."""
-        began_l = self._columns(self.T, sampled_k, lanes).min(axis=0)
+        began_l = self.ready(sampled_k, lanes)
         arrived_kl = self.upload(sampled_k, messages.up, lanes)
         at_l = self.received(began_l, arrived_kl, messages.up)
         self.deliver(at_l, sampled_k, messages, lanes)

@@ -19,6 +19,7 @@ from pydantic import (
 from skerry.config import methods, stopping, toml
 from skerry.config.explain import any_inside, explain, faulty_paths, without_faulty
 from skerry.config.fields import Availability as Availability
+from skerry.config.fields import ClockChoice as ClockChoice
 from skerry.config.fields import Data as Data
 from skerry.config.fields import Evaluate as Evaluate
 from skerry.config.fields import MethodChoice as MethodChoice
@@ -27,11 +28,12 @@ from skerry.config.fields import Network as Network
 from skerry.config.fields import Server as Server
 from skerry.config.fields import Task as Task
 from skerry.config.fields import Training as Training
+from skerry.config.measures import GROUPS
 from skerry.config.section import AtLeastZero, Fault, KeyedIfSet, Named, Takes, default, fields_of
 from skerry.config.section import Count as Count
 from skerry.config.section import Section as Section
 from skerry.errors import ExperimentError, OtherCommandError
-from skerry.files import plain_path, refuse_special, written
+from skerry.files import beside, plain_path, refuse_special, written
 from skerry.plugins import registry
 from skerry.plugins.fingerprint import as_text
 
@@ -62,6 +64,7 @@ class Experiment(Section, ignored_types=(cached_property,)):
     availability: Takes[Availability | Mapping[str, Any], Availability] = default(Availability())
     method: Takes[MethodChoice | Mapping[str, Any], MethodChoice] = default(MethodChoice())
     evaluate: Takes[Evaluate | Mapping[str, Any], Evaluate] = default(Evaluate())
+    clock: Takes[ClockChoice | Mapping[str, Any], ClockChoice] = default(ClockChoice())
 
     @property
     def fleet(self) -> Availability:
@@ -96,7 +99,8 @@ class Experiment(Section, ignored_types=(cached_property,)):
                 f'(got server.period_schedule = "{server.period_schedule}"). Change one of them.',
             )
         yield from methods.method_faults(self)
-        for line in stopping.measure_faults(self.stop, self.evaluate.wanted):
+        yield from self._clock_faults()
+        for line in stopping.measure_faults(self.stop, self.wanted):
             yield ("stop", "evaluate.measures", "evaluate.own"), line
         if network.is_file or self.data.split == "given":
             return  # The file or the data set the number of devices, checked when they are read.
@@ -110,6 +114,31 @@ class Experiment(Section, ignored_types=(cached_property,)):
                     f"server.{field} must be between 1 and network.devices (got {sampled} of "
                     f"{network.devices} devices). Lower server.{field} or raise network.devices.",
                 )
+        yield from wrong_sizes or server.call_faults(network.devices)
+
+    def _clock_faults(self) -> Iterable[Fault]:
+        """What needs a clock, if there is none."""
+        if self.clock.file:
+            return
+        server, clock = self.server, "Set clock.file to a clock file, or to an example: wifi_home."
+        if server.is_there and server.is_timed:
+            field = "over_sample" if server.deadline is None else "deadline"
+            yield (
+                (f"server.{field}", "clock.file"),
+                f"server.{field} needs a clock, which says when messages arrive (got none). {clock}",
+            )
+        timed = [name for name in ("clock", *GROUPS["clock"]) if name in self.evaluate.measures]
+        if timed:
+            yield (
+                ("evaluate.measures", "clock.file"),
+                f"evaluate.measures names {timed[0]}, which needs a clock (got none). {clock}",
+            )
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The names of all measures of the run: with a clock, also seconds and joules."""
+        timed = GROUPS["clock"] if self.clock.file else ()
+        return self.evaluate.wanted.union(timed)
 
     # Reading and writing
 
@@ -233,16 +262,18 @@ class Experiment(Section, ignored_types=(cached_property,)):
         return {f"{name}.{f}" for name, part in self._sections() for f in part.unused_fields()}
 
     def canonical(self) -> dict[str, Any]:
-        """All that decides the result: fields, hashes of a user's own code, and of a trace file."""
+        """All that decides the result: fields, and hashes of a user's own code and files."""
         table, sources = self.deciding(), self.sources()
         return {**table, "sources": sources} if sources else table
 
     def sources(self) -> dict[str, str]:
-        """Hashes of a user's own code and of a trace file, by the path of the field that names
-        them."""
+        """Hashes of a user's own code, a trace file and a clock file, by the path of the field that
+        names them."""
         sources = {path: registry.source_fingerprint(name) for path, name in self.users_own()}
         if isinstance(self.availability.awake, str):
             sources["availability.awake"] = _file_hash(self.availability.awake)
+        if self.clock.file and self.clock.file not in toml.EXAMPLE_CLOCKS:
+            sources["clock.file"] = _clock_hash(self.clock.file)
         return sources
 
     def users_own(self) -> Iterable[tuple[str, str]]:
@@ -305,7 +336,7 @@ class Experiment(Section, ignored_types=(cached_property,)):
 OWN_MEASURES = "evaluate.own."
 _SHARED = ("data.", "task.", "model.", "training.sampling", OWN_MEASURES)
 """The beginnings of the paths of plug-ins that all lanes of a world share."""
-_OF_A_LANE = ("server", "availability", "method", "stop")
+_OF_A_LANE = ("server", "availability", "method", "clock", "stop")
 """Sections and fields in which lanes of a world may differ."""
 _JSON = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
@@ -321,6 +352,19 @@ def _file_hash(file: str) -> str:
         return hashlib.sha256(refuse_special(Path(plain_path(file))).read_bytes()).hexdigest()[:16]
     except (OSError, ValueError):
         return ""
+
+
+def _clock_hash(file: str) -> str:
+    """The hash of a clock file and of the table of devices that it names."""
+    own = _file_hash(file)
+    try:
+        devices = toml.read_tables(plain_path(file)).get("devices")
+    except ExperimentError:  # reading the clock reports what is wrong
+        return own
+    if not isinstance(devices, str) or not devices:
+        return own
+    table = _file_hash(beside(Path(plain_path(file)).parent, devices))
+    return hashlib.sha256(f"{own} {table}".encode()).hexdigest()[:16]
 
 
 def _toml_lines(section: Section, comments: bool) -> list[str]:

@@ -18,8 +18,11 @@ DEEPEST = 20
 """Most levels of nested lists and tables; a field needs two."""
 LONGEST = 100
 """Most digits of a whole number; a seed may be long."""
-PATHS = ("availability.awake", "data.path", "model.weights", "network.topology")
-"""The fields that hold a path; a topology does where it is a graph file."""
+PATHS = ("availability.awake", "clock.file", "data.path", "model.weights", "network.topology")
+"""The fields that hold a path; a topology does where it is a graph file, and a clock where it is
+no example."""
+EXAMPLE_CLOCKS = ("data_centre", "wifi_home", "lte_phone", "lora_sensor")
+"""Clocks that come with Skerry. Their numbers have sources, and are examples, not facts."""
 GRAPH_FILES = (".edgelist", ".edges", ".txt", ".csv", ".graphml")
 FORMER_SECTIONS = {"fleet": "availability"}
 """Former names of sections, which are still accepted, and their names today."""
@@ -75,6 +78,7 @@ def _beside(folder: Path, value: Any, field: str = "") -> Any:
     if not isinstance(value, str) or current_path(field) not in PATHS:
         return value
     is_name = field.endswith("topology") and not is_graph_file(value)
+    is_name = is_name or (field.endswith("clock.file") and value in EXAMPLE_CLOCKS)
     return value if is_name else beside(folder, value)
 
 

@@ -1,13 +1,15 @@
 """One round of Algorithm 1 for all lanes: local steps, D2D mixing, server round."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from skerry.engine import method_hooks as hooks
+from skerry.engine.clock import CLOCK, StackClock, check_uplink, start_clocks
 from skerry.engine.compressed_messages import CompressedServerRound
 from skerry.engine.minibatches import RoundDraws, minibatches
 from skerry.engine.participation.sampler import Sample
@@ -19,6 +21,7 @@ from skerry.engine.server_schedule import LOG, REFERENCE, ScheduledRound, Schedu
 from skerry.engine.stack import ServerGroup, Stack
 from skerry.engine.state import State
 from skerry.kernels.precision import arithmetic
+from skerry.methods.method import Method, Traffic
 from skerry.models.layout import clear, set_aside
 from skerry.models.learner import LazyBatch
 
@@ -33,7 +36,9 @@ class ServerRound:
     islands: int
     """The number of sampled islands."""
     devices_k: Tensor
-    """The sampled devices."""
+    """The sampled devices: with a deadline, those in time."""
+    changed: frozenset[int] = frozenset()
+    """The devices whose models a user's own primitive has changed, where a clock needs them."""
 
 
 def initial_state(stack: Stack) -> State:
@@ -54,6 +59,7 @@ def initial_state(stack: Stack) -> State:
         memory[LOG] = torch.zeros(lanes, width, dtype=torch.float64)
         for group in adapting:
             _save_schedule(memory, group, group.schedule.start)
+    start_clocks(stack, memory)
     return State(0, X, memory, stack.chunk(), hooks.start_companions(stack, X))
 
 
@@ -176,13 +182,21 @@ def mix(stack: Stack, state: State, eta_l: Tensor) -> None:
 
 
 def run_server_rounds(stack: Stack, state: State) -> list[ServerRound]:
-    """The server samples, averages and delivers, in the groups whose server round this is."""
+    """The server samples, averages and delivers, in the groups whose server round this is.
+
+    Clocks measure the round here: the host is free while a GPU trains.
+    """
     found: list[ServerRound] = []
+    for clock in stack.clocks:
+        clock.load(state.memory)
+        clock.train(state.t)
     for group in stack.servers:
         round_ = _scheduled(group, state)
         if round_ is not None:
             with set_aside(stack.world.private, *hooks.communicated_arrays(group, state)):
                 found += _run_server_round(stack, group, round_, state)
+    for clock in stack.clocks:
+        clock.save(state.memory)
     return found
 
 
@@ -190,12 +204,19 @@ def _run_server_round(
     stack: Stack, group: ServerGroup, scheduled: ScheduledRound, state: State
 ) -> list[ServerRound]:
     now = group.at(scheduled, state.t)
-    samples = list(_samples(stack, now, scheduled, state))
+    calling = replace(scheduled, server=scheduled.server.calling())
+    samples = list(_samples(stack, now, calling, state))
     X_kd = devices_k = None
     if group.schedule.adapts and samples:  # what it estimates from are models as received
         devices_k = samples[0][0].devices_k
         X_kd = state.X_nld[devices_k, group.lanes.start]
-    found = [_aggregate(stack, now, state, sample, lanes) for sample, lanes in samples]
+    found: list[ServerRound] = []
+    for sample, lanes in samples:
+        clock = stack.clock_of(lanes)
+        if clock is None:
+            found += _aggregate_pieces(stack, now, state, sample, lanes)
+        else:
+            found += _timed_round(stack, now, state, sample, lanes, clock)
     if group.schedule.adapts:
         memory = group.schedule.after(state.t, _read_schedule(group, state), X_kd, devices_k)
         _save_schedule(state.memory, group, memory)
@@ -236,39 +257,79 @@ def _samples(
                 yield sample, slice(lane, lane + 1)
         return
     sample = group.sampler.sample(state.t, scheduled=scheduled)
-    if sample is None:
-        return
-    if group.method is None and group.compression is None:
+    if sample is not None:
         yield sample, group.lanes
-        return
-    # A few lanes at a time, so that temporaries of methods and compression stay small.
-    rows = stack.world.n if group.compression is not None else len(sample)
-    for lanes in hooks.lane_pieces(stack, group.lanes, state, rows):
-        yield sample, lanes
+
+
+def _timed_round(
+    stack: Stack,
+    group: ServerGroup,
+    state: State,
+    sample: Sample,
+    lanes: slice,
+    clock: StackClock,
+) -> list[ServerRound]:
+    """The server round of lanes with a clock: only devices that are in time count."""
+    called_k = sample.devices_k.cpu().numpy()
+    call = clock.call(group, called_k, lanes) if group.server.is_timed else None
+    counted = sample if call is None else group.sampler.counted(sample, call.counted)
+    method, late = group.method or Method(), len(sample) - len(counted)
+    if not len(counted):  # void
+        clock.upload(called_k, lanes, method)
+        return [ServerRound(lanes, method.up * late, 0, 0, counted.devices_k)]
+    found = _aggregate_pieces(stack, group, state, counted, lanes)
+    sent = Traffic(found[0].uplink, found[0].downlink)
+    if call is not None:
+        check_uplink(stack.experiments[lanes.start].method.name, method, sent, len(counted))
+    changed = sorted(frozenset().union(*(one.changed for one in found)))
+    messages = clock.messages(group, counted, lanes, sent, np.array(changed, dtype=np.int64))
+    clock.server_round(called_k, messages, lanes, call)
+    return [replace(one, uplink=one.uplink + method.up * late) for one in found]
+
+
+def _aggregate_pieces(
+    stack: Stack, group: ServerGroup, state: State, sample: Sample, lanes: slice
+) -> list[ServerRound]:
+    """The server round of all lanes with one sample. With methods and compression a few lanes at a
+    time, so that temporaries stay small."""
+    pieces: Iterable[slice] = [lanes]
+    whole = group.method is None and group.compression is None
+    if not (whole or group.sampler.needs_distances):
+        rows = stack.world.n if group.compression is not None else len(sample)
+        pieces = hooks.lane_pieces(stack, lanes, state, rows)
+    return [_aggregate(stack, group, state, sample, piece) for piece in pieces]
 
 
 def _aggregate(
     stack: Stack, group: ServerGroup, state: State, sample: Sample, lanes: slice
 ) -> ServerRound:
     """The server round of some lanes with one sample."""
+    changed: set[int] = set()
+    deliver_array = partial(_deliver, stack, group, state, sample, lanes, changed)
     if group.method is None:
-        uplink = len(sample)
-        downlink = _deliver(stack, group, state, sample, lanes, state.X_nld[:, lanes])
+        sent = Traffic(len(sample), deliver_array(state.X_nld[:, lanes]))
     else:
-        deliver_array = partial(_deliver, stack, group, state, sample, lanes)
         sent = hooks.aggregate_lanes(stack, group, state, sample, lanes, deliver_array)
-        uplink, downlink = sent.up, sent.down
-    return ServerRound(lanes, uplink, downlink, sample.islands, sample.devices_k)
+    counts = sent.up, sent.down, sample.islands
+    return ServerRound(lanes, *counts, sample.devices_k, frozenset(changed))
 
 
 def _deliver(
-    stack: Stack, group: ServerGroup, state: State, sample: Sample, lanes: slice, X_nld: Tensor
+    stack: Stack,
+    group: ServerGroup,
+    state: State,
+    sample: Sample,
+    lanes: slice,
+    changed: set[int],
+    X_nld: Tensor,
 ) -> int:
     """Average the sampled rows of an array and apply the primitive to those awake, in place.
 
-    Returns the number of devices that receive.
+    Returns the number of devices that receive. Where a clock runs, the devices whose rows a user's
+    own primitive changes are added to `changed`.
     """
-    memory = {name: tensor[lanes] for name, tensor in state.memory.items() if name != LOG}
+    own = (LOG, CLOCK)
+    memory = {name: tensor[lanes] for name, tensor in state.memory.items() if name not in own}
     world, ranks, server = stack.world, stack.world.ranks, group.server
     if group.compression is not None:
         assert server.dial is not None
@@ -292,6 +353,10 @@ def _deliver(
         check_messages("primitive", server.primitive, received, changed_n)
         if asleep is not None:  # these messages do not arrive
             received -= int(changed_n[asleep].sum())
+            changed_n[asleep] = False
+        if stack.clocks:
+            all_n1 = ranks.gather_rows(changed_n[:, None].long())
+            changed.update(torch.nonzero(all_n1.flatten()).flatten().tolist())
     elif local.weights_k is None or server.dial is None:  # equal weights, or a beta that changes
         received = group.primitive(X_nld, sampled_k, estimate_ld, context=group.context)
     else:

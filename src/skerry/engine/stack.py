@@ -16,6 +16,7 @@ from torch import Tensor
 from skerry.config.experiment import Experiment, Server
 from skerry.engine import compressed_messages as messages
 from skerry.engine import plugin_results as contract
+from skerry.engine.clock import CLOCK, StackClock, build_clocks
 from skerry.engine.facts import run_context
 from skerry.engine.local_optimizers import LOCAL_OPTIMIZER, LocalOptimizer
 from skerry.engine.mixer import Mixer
@@ -134,6 +135,8 @@ class Stack:
     servers: tuple[ServerGroup, ...]
     etas_tl: Tensor
     """The stepsize of every lane in every round, [T, L]."""
+    clocks: tuple[StackClock, ...] = ()
+    """The clocks that measure the time of lanes; none: no lane has one."""
 
     def __len__(self) -> int:
         return len(self.experiments)
@@ -147,6 +150,10 @@ class Stack:
     def has_methods(self) -> bool:
         """Whether any lane has a method other than plain SGD."""
         return any(group.method is not None for group in self.mixing)
+
+    def clock_of(self, lanes: slice) -> StackClock | None:
+        """The clock of lanes of one server group; None if they have none."""
+        return next((clock for clock in self.clocks if clock.measures(lanes)), None)
 
     def stride(self, eta_l: Tensor) -> Tensor:
         """The factor on gradients in a step [L]: eta, or 1 where a method needs raw gradients."""
@@ -202,7 +209,8 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
                 "Run these experiments as separate stacks."
             )
         server = experiment.server
-        if faults := [line for _, line in server.island_faults(world.sizes)]:
+        rules = (*server.island_faults(world.sizes), *server.call_faults(world.n))
+        if faults := [line for _, line in rules]:
             raise SkerryError(*faults)
         for field in ("sampled", "sampled_end") if server.is_there else ():
             sampled = getattr(server, field)
@@ -221,7 +229,7 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
     alone = [
         one if _steps_know_server(e) else None for one, e in zip(adapting, ordered, strict=True)
     ]
-    return Stack(
+    stack = Stack(
         world=world,
         experiments=tuple(ordered),
         keys=tuple(world.key(e) for e in ordered),
@@ -235,6 +243,7 @@ def build_stack(world: World, experiments: Sequence[Experiment]) -> Stack:
         ),
         etas_tl=torch.from_numpy(_stepsizes(world, ordered)).to(world.device, world.dtype),
     )
+    return replace(stack, clocks=build_clocks(stack))
 
 
 def _check_different_starts(experiment: Experiment) -> None:
@@ -256,8 +265,8 @@ def group_keys(experiment: Experiment) -> tuple[str, str]:
     """The keys of a lane's mixing group and server group.
 
     Lanes with the same network, sleep and method mix together, unless the server decides when to
-    mix or may decide what a user's own method does; lanes with the same server too have their
-    server rounds together.
+    mix or may decide what a user's own method does; lanes with the same server and clock too have
+    their server rounds together.
     """
     network, training = experiment.network, experiment.training
     server = experiment.server.model_dump_json(exclude={"name"})
@@ -270,7 +279,7 @@ def group_keys(experiment: Experiment) -> tuple[str, str]:
         f"{training.optimizer} {training.weight_decay} {training.options_for(LOCAL_OPTIMIZER)}",
         "" if network.mix_with_server and not _steps_know_server(experiment) else server,
     )
-    return "\n".join(mixing), server
+    return "\n".join(mixing), f"{server}{experiment.clock.file}"
 
 
 def _steps_know_server(experiment: Experiment) -> bool:
@@ -359,7 +368,7 @@ def _server_group(lanes: slice, world: World, first: Experiment) -> ServerGroup:
 def _with_own_memory(deliver: Callable[..., Tensor], name: str, kept: tuple[str, ...]) -> Any:
     """A `deliver` that gets the arrays of its own `start` only: neither those of other lanes'
     optimizers nor those of the server itself."""
-    if taken := [one for one in kept if one in (LOG, REFERENCE)]:
+    if taken := [one for one in kept if one in (LOG, REFERENCE, CLOCK)]:
         raise SkerryError(
             f"{OPTIMIZER} '{name}' must not call an array {taken[0]!r}, as one of the server's own "
             "is called. Rename it."

@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.engine.compression import NUMBER
+from skerry.engine.message_sizes import BYTES_PER_PARAMETER as BYTES_PER_PARAMETER
+from skerry.engine.message_sizes import D2D, DOWN, LINKS, UP, message_bytes
+from skerry.engine.missed_messages import CatchUp
 from skerry.engine.round import ServerRound
-from skerry.engine.stack import MixingGroup, Stack
+from skerry.engine.stack import Stack
 
-BYTES_PER_PARAMETER = NUMBER  # models travel as float32
-LINKS = ("uplink", "downlink", "d2d")
-UP, DOWN, D2D = range(3)
 CATCH_UP = 3  # bytes for messages missed while a compressed link was down, where links change
 
 Ints = NDArray[np.int64]
@@ -24,7 +23,7 @@ class Ledger:
     def __init__(self, totals: Mapping[str, Sequence[int]] | None = None):
         self._keys: tuple[str, ...] = tuple(totals or ())
         self._counts = _padded_rows((totals or {}).values())
-        self._missed: dict[object, MissedMessages] = {}
+        self._missed = CatchUp()
 
     @property
     def totals(self) -> dict[str, list[int]]:
@@ -39,7 +38,7 @@ class Ledger:
             steps, links = group.steps_in(t), group.mixer.fleet.links(t)
             counts[group.lanes, D2D] += 2 * group.mixed_arrays * steps * links
             if group.compression is not None and not group.mixer.fleet.fixed:
-                counts[group.lanes, CATCH_UP] += self._catch_up_bytes(stack, group, t)
+                counts[group.lanes, CATCH_UP] += self._missed.bytes(group, stack.world, t)
         for server_round in server_rounds:
             counts[server_round.lanes, UP] += server_round.uplink
             counts[server_round.lanes, DOWN] += server_round.downlink
@@ -52,16 +51,6 @@ class Ledger:
         sent["d2d_bytes"] += counts[:, CATCH_UP]
         return {**messages, **sent}
 
-    def _catch_up_bytes(self, stack: Stack, group: MixingGroup, t: int) -> int:
-        """Bytes of round t for missed messages: the messages, or a whole copy if that is less."""
-        assert group.compression is not None
-        links = group.mixer.fleet, group.steps, group.rounds_without_mixing
-        missed = self._missed.setdefault(links, MissedMessages(group)).counts(t)
-        whole = BYTES_PER_PARAMETER * stack.world.shared_parameters
-        size = group.compression.compression.bytes(stack.world.shared_parameters)
-        at_most = np.where(missed > 0, max(0, whole - size), 0)
-        return group.mixed_arrays * int(np.minimum(missed * size, at_most).sum())
-
     def _rows(self, keys: tuple[str, ...]) -> Ints:
         """The counts of these lanes, in their order; other lanes leave the ledger."""
         if keys != self._keys:
@@ -69,67 +58,6 @@ class Ledger:
             self._counts = _padded_rows(totals.get(key, []) for key in keys)
             self._keys = keys
         return self._counts
-
-
-class MissedMessages:
-    """Messages that neighbours missed while their link was down, where links carry differences.
-
-    A neighbour must know a device's public copy. When a link comes up, each side first sends what
-    the other missed. So links that are new in every round gain nothing from compression. The counts
-    follow from the round alone: a resumed run counts the same.
-    """
-
-    def __init__(self, group: MixingGroup):
-        self._group, self._fleet = group, group.mixer.fleet
-        self._rounds = 0
-        self._sent_n = np.zeros(self._fleet.devices, dtype=np.int64)
-        self._links: Ints = np.empty(0, dtype=np.int64)
-        """All links that were ever up, each as a number, sorted."""
-        self._received: Ints = np.empty((0, 2), dtype=np.int64)
-        """How many messages of its two ends went over each link."""
-
-    def counts(self, t: int) -> Ints:
-        """The messages that each link of round t must catch up on. Rounds are asked in order."""
-        for before in range(self._rounds, t):
-            self._advance(before)
-        return self._advance(t)
-
-    def _advance(self, t: int) -> Ints:
-        self._rounds = t + 1
-        steps, edges = self._group.steps_in(t), self._fleet.edges(t)
-        if not steps or not len(edges):
-            return np.zeros(0, dtype=np.int64)
-        links = edges[:, 0] * self._fleet.devices + edges[:, 1]
-        places = self._places(links)
-        missed = self._sent_n[edges] - self._received[places]
-        self._sent_n[np.unique(edges)] += steps
-        self._received[places] = self._sent_n[edges]
-        return missed.ravel()
-
-    def _places(self, links: Ints) -> Ints:
-        """The places of these links among all; new links know only the common start."""
-        new = np.setdiff1d(links, self._links)
-        if len(new):
-            known = np.concatenate([self._links, new])
-            order = np.argsort(known)
-            received = np.concatenate([self._received, np.zeros((len(new), 2), dtype=np.int64)])
-            self._links, self._received = known[order], received[order]
-        return np.searchsorted(self._links, links)
-
-
-def message_bytes(stack: Stack) -> Ints:
-    """The bytes of one message of every lane over each kind of link, [L, links]."""
-    parameters = stack.world.shared_parameters
-    sizes = np.full((len(stack), len(LINKS)), BYTES_PER_PARAMETER * parameters)
-    for mixing in stack.mixing:
-        if mixing.compression is not None:
-            sizes[mixing.lanes, D2D] = mixing.compression.compression.bytes(parameters)
-    for server in stack.servers:
-        if server.compression is not None:
-            for link, way in ((UP, server.compression.up), (DOWN, server.compression.down)):
-                if way is not None:
-                    sizes[server.lanes, link] = way.bytes(parameters)
-    return sizes
 
 
 def _padded_rows(totals: Any) -> Ints:

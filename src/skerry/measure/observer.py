@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry.config.measures import GROUPS
+from skerry.engine.clock import measure_clocks
 from skerry.engine.ranks.group import Rank
 from skerry.engine.round import is_server_round
 from skerry.engine.simulate import Moment, is_evaluated
@@ -206,7 +207,8 @@ class Observer:
             tuple(sorted(due - set(moment.diverged))),
             tuple(wanted),
             torch.stack([*wanted.values()]) if wanted else X.new_empty(0, len(keys)),
-            {name: count for name, count in counted.items() if name in self.wanted},
+            {name: count for name, count in counted.items() if name in self.wanted}
+            | measure_clocks(moment.stack, moment.state.memory),
         )
 
 

@@ -259,3 +259,5 @@ def _remarks(world: World) -> Iterator[str]:
         yield f"the theory steps before it mixes (here {training.order})"
     if world.awake(experiment) is not None:
         yield "the theory's devices are always awake (here some sleep)"
+    if server.is_there and server.is_timed:
+        yield "the theory's server waits for all devices that it samples (here some may be late)"

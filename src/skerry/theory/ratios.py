@@ -50,12 +50,13 @@ def expected_ratios(experiment: Experiment) -> Ratios:
     server, beta = experiment.server, experiment.server.dial
     if beta is None or server.optimizer != "fedavg":
         return Ratios(None, None)
-    known = _all_awake(experiment) and not server.has_schedule("sampled")
+    known = _all_take_part(experiment) and not server.has_schedule("sampled")
     remaining = _disagreement_ratio(experiment) if known and beta != 1 else None
     bias = _bias_ratio(experiment) if known and beta != 0 else None
-    # S2S never moves the average; after S2A all devices agree unless some are asleep.
+    # S2S never moves the average; after S2A all devices agree unless some are asleep, or a deadline
+    # has made the round void.
     return Ratios(
-        ZERO if beta == 1 and _all_awake(experiment) else _scaled((1 - beta) ** 2, remaining),
+        ZERO if beta == 1 and _all_take_part(experiment) else _scaled((1 - beta) ** 2, remaining),
         ZERO if beta == 0 else _scaled(beta**2, bias),
     )
 
@@ -64,7 +65,7 @@ def samples_as_in_the_paper(experiment: Experiment) -> bool:
     """Whether delta and kappa hold: K fixed, uniform sampling, equal weights, all awake."""
     server = experiment.server
     plain = server.selection == "uniform" and server.weights == "equal"
-    return plain and _all_awake(experiment) and not server.has_schedule("sampled")
+    return plain and _all_take_part(experiment) and not server.has_schedule("sampled")
 
 
 def notes_on_rules(experiments: Iterable[Experiment]) -> tuple[str, ...]:
@@ -101,8 +102,10 @@ def _bias_ratio(experiment: Experiment) -> ExpectedRatio | None:
     return _by_kind(experiment, server.weights, lambda one: (one.kappa_intra, one.kappa_inter))
 
 
-def _all_awake(experiment: Experiment) -> bool:
-    return experiment.availability.awake == 1 and experiment.availability.on is None
+def _all_take_part(experiment: Experiment) -> bool:
+    """Whether nobody is ever asleep or late."""
+    awake = experiment.availability.awake == 1 and experiment.availability.on is None
+    return awake and not experiment.server.is_timed
 
 
 def _by_kind(

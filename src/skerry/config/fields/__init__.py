@@ -1,5 +1,6 @@
 """The sections of an experiment: every field that a user can set, with its default and meaning."""
 
+from skerry.config.fields.clock import ClockChoice as ClockChoice
 from skerry.config.fields.data import Data as Data
 from skerry.config.fields.evaluate import Evaluate as Evaluate
 from skerry.config.fields.network import Availability as Availability

@@ -6,12 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
 from skerry.config import labels, schedules
 from skerry.config.schedules import ADAPTIVE, CONSTANT, RANGES
 from skerry.config.section import (
+    LARGEST,
+    AtLeastZero,
     BelowOne,
     Count,
     Fault,
+    KeyedIfSet,
     Named,
     Names,
     OptionOf,
@@ -102,6 +107,13 @@ class Server(Section, extra="allow"):
     """Adaptive H: the disagreement between islands (per device) that a server round aims for."""
     adapt_over: Annotated[Count, OptionOf(*_SCHEDULES)] = 5
     """Adaptive schedules: the server rounds whose estimates are averaged."""
+    deadline: Annotated[Positive | None, KeyedIfSet()] = None
+    """Seconds after the server's call, which is when the first called device is ready to send: a
+    device whose message arrives later is left out of the average. Needs a clock; unset: none."""
+    at_least: Annotated[Count, KeyedIfSet()] = 1
+    """Devices that must be in time for the deadline; with fewer, the server round is void."""
+    over_sample: Annotated[AtLeastZero, Field(le=LARGEST), KeyedIfSet()] = 0
+    """Devices that the server calls beyond K; the first K to arrive count. Needs a clock."""
 
     def faults(self) -> Iterable[Fault]:
         for field in RANGES:
@@ -117,6 +129,63 @@ class Server(Section, extra="allow"):
                 ("server.selection", "server.weights"),
                 'server.selection = "importance" sets the weights of the sampled devices itself '
                 f'(got server.weights = "{self.weights}"). Leave server.weights out.',
+            )
+
+        yield from self._deadline_faults()
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the times of messages decide who counts in the average."""
+        return self.deadline is not None or self.over_sample > 0
+
+    def _deadline_faults(self) -> Iterator[Fault]:
+        """What deadlines and over-sampling do not go with."""
+        if self.at_least > 1 and self.deadline is None:
+            yield (
+                ("server.at_least", "server.deadline"),
+                f"server.at_least says how many must be in time for a deadline (got {self.at_least}"
+                " without one). Set server.deadline.",
+            )
+        if not self.is_timed or not self.is_there:
+            return
+        field = "over_sample" if self.deadline is None else "deadline"
+        most = min(self.sampled, self.sampled_end or self.sampled)
+        if self.deadline is not None and self.at_least > most and self.selection != "bernoulli":
+            yield (
+                ("server.at_least", "server.sampled", "server.sampled_end"),
+                f"server.at_least must be at most the number of sampled devices (got "
+                f"{self.at_least} of {most}). Lower server.at_least.",
+            )
+        if self.is_adaptive():
+            yield (
+                (f"server.{field}", *(f"server.{name}_schedule" for name in RANGES)),
+                f"server.{field} does not go with adaptive schedules: they estimate from a random "
+                "sample, and late devices are left out of it. Change one of them.",
+            )
+        if self.selection == "importance":
+            yield (
+                (f"server.{field}", "server.selection"),
+                f'server.{field} does not go with server.selection = "importance", whose weights '
+                "are right for the whole sample only. Change one of them.",
+            )
+        elif self.over_sample and self.selection in ("bernoulli", "one_each", "weighted"):
+            yield (
+                ("server.over_sample", "server.selection"),
+                "server.over_sample takes the first K to arrive, but server.selection = "
+                f'"{self.selection}" decides by itself how many count. Use "uniform" or '
+                '"per_component".',
+            )
+
+    def call_faults(self, devices: int) -> Iterator[Fault]:
+        """Whether as many devices as the server calls can exist."""
+        if not self.is_there or not self.over_sample:
+            return
+        most = max(self.sampled, self.sampled_end or 0)
+        if most <= devices < most + self.over_sample:
+            yield (
+                ("server.over_sample", "server.sampled", "server.sampled_end", "network.devices"),
+                "server.sampled + server.over_sample must be at most the number of devices (got "
+                f"{most} + {self.over_sample} of {devices} devices). Lower server.over_sample.",
             )
 
     def island_faults(self, sizes: Sequence[int]) -> Iterator[Fault]:
@@ -233,6 +302,12 @@ class Server(Section, extra="allow"):
     def is_there(self) -> bool:
         """Whether there is a server."""
         return self.primitive != labels.NO_SERVER
+
+    def calling(self) -> "Server":
+        """The section with the number of devices that are called as K."""
+        if not self.over_sample:
+            return self
+        return self.model_copy(update={"sampled": self.sampled + self.over_sample})
 
     def most_sampled(self, devices: int) -> int:
         """The largest number of sampled devices in a round; all devices where a schedule has no

@@ -1,7 +1,7 @@
 """The sampled devices of a server round and their weights."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
@@ -88,6 +88,29 @@ class Sampler:
             int(awake_n.sum()),
             len(np.unique(islands_n[devices])),
         )
+
+    def counted(self, sample: Sample, places: Ints) -> Sample:
+        """The part of a sample that is in time, at these places.
+
+        Its weights sum to 1 again. Where islands have weights, each keeps its own as long as one of
+        its devices is in time.
+        """
+        if len(places) == len(sample):
+            return sample
+        rows = torch.from_numpy(places).to(sample.devices_k.device)
+        devices_k, weights_k = sample.devices_k[rows], sample.weights_k
+        islands_k = self._world.fleet.island_of[sample.devices_k.cpu().numpy()]
+        if weights_k is not None:
+            weights = weights_k.double().cpu().numpy()
+            left = weights[places]
+            if self._server.selection == "one_each" or self._server.weights == "stratified":
+                before_c = np.bincount(islands_k, weights)
+                left_c = np.bincount(islands_k[places], left, minlength=len(before_c))
+                left = left * (before_c / np.maximum(left_c, 1e-300))[islands_k[places]]
+            total = left.sum()
+            weights_k = torch.from_numpy(left / total).to(weights_k) if total > 0 else None
+        islands = len(np.unique(islands_k[places]))
+        return replace(sample, devices_k=devices_k, weights_k=weights_k, islands=islands)
 
     def _sampled_islands(self, t: int, scheduled: ScheduledRound) -> int:
         """The islands of a uniform sample, counted only where they are measured."""
