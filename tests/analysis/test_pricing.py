@@ -418,8 +418,14 @@ def test_a_graph_file_that_changed_is_refused(tmp_path):
     assert "has changed since the runs were recorded" in refused(tmp_path / "runs")
 
 
-def test_a_tracker_that_goes_to_all_is_refused(small, tmp_path):
-    """Its messages are not those that its primitive sends."""
-    settings = ["method.name=gradient_tracking", "server.primitive=s2s", "method.tracker=s2a"]
-    skerry.run([small(*settings)], out=tmp_path)
-    assert re.search(r"cannot be priced afterwards, because .* messages", refused(tmp_path))
+def test_a_tracker_that_goes_to_all_is_priced_as_it_was_timed(small, tmp_path):
+    """Y goes to all devices beside X: the run itself and the record give the same seconds."""
+    settings = ["method.name=gradient_tracking", "method.tracker=s2a", "server.primitive=s2s"]
+    skerry.run([small(*settings)], out=tmp_path / "plain")
+    skerry.run([small(*settings, "clock.file=lte_phone")], out=tmp_path / "timed")
+    priced, timed = (
+        skerry.load(tmp_path / name, clock=clock)["seconds"].to_numpy()
+        for name, clock in (("plain", "lte_phone"), ("timed", None))
+    )
+    np.testing.assert_allclose(priced, timed, rtol=1e-12)
+    assert priced[-1] > 0
