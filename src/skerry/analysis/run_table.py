@@ -380,7 +380,7 @@ def load(path: Stores, *, clock: AnyClock | None = None) -> "pd.DataFrame":
     The columns are key, name, status and seed of the run; its experiment (the usual fields, and
     every other field that differs between the runs); the round; and the measures. Of several
     stores, `folder` says where a run was recorded. With a `clock` (a file, the name of an example,
-    or tables) there are the columns seconds, seconds_mean, waiting, joules and joules_max.
+    or tables) there are the measures of the group clock: seconds, joules and what they consist of.
     """
     return RunTable.read(path).priced(clock).frame()
 

@@ -219,12 +219,17 @@ class Times:
         total = self.T.sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             share = np.where(total > 0, 100 * self.waiting.sum(axis=0) / total, 0.0)
+        compute, joules = self.clock.compute, self.joules.sum(axis=0)
+        computing = compute.watts * self.computing.sum(axis=0)
+        idle = compute.idle_watts * self.waiting.sum(axis=0)
         return {
             "seconds": self.T.max(axis=0),
             "seconds_mean": self.T.mean(axis=0),
             "waiting": share,
-            "joules": self.joules.sum(axis=0),
+            "joules": joules,
             "joules_max": self.joules.max(axis=0),
+            "joules_computing": computing,
+            "joules_talking": np.maximum(joules - computing - idle, 0.0),
         }
 
 
@@ -237,4 +242,7 @@ def _transmissions(links: Neighbours, channel: Channel) -> Ints:
     return np.ones_like(links.counts_n)
 
 
-MEASURES: Sequence[str] = ("seconds", "seconds_mean", "waiting", "joules", "joules_max")
+MEASURES: Sequence[str] = (
+    "seconds", "seconds_mean", "waiting", "joules", "joules_max", "joules_computing",
+    "joules_talking",
+)  # fmt: skip

@@ -161,6 +161,8 @@ MEASURES = {
             short="waiting", heading="waiting\n%"),
         _clock("joules", unit="J", words="energy of all devices", heading="joules"),
         _clock("joules_max", unit="J", words="energy of the device that needs most"),
+        _clock("joules_computing", unit="J", words="energy of computing, all devices"),
+        _clock("joules_talking", unit="J", words="energy of sending and receiving, all devices"),
     )
 }  # fmt: skip
 
