@@ -121,7 +121,7 @@ def test_the_usual_target_is_told_and_every_run_reaches_it():
 
 def test_a_target_that_is_reached_at_the_start_is_told():
     text = price("runs", "--clock", "port.toml", "--target", "0")
-    assert "All runs reach it before the first round: give a harder one by --target." in text
+    assert "All runs reach it before the first round: give a harder --target." in text
 
 
 def test_energy_is_left_out_where_the_clock_has_none(runs):

@@ -66,7 +66,7 @@ def price_command(
     found = [_priced(table, one, name, goal) for one in _clocks(table, clock, folders[0])]
     scores = ComparedCells(found[0].reach.scores, found[0].against)
     notes = screen.reach_notes(found[0].reach, target is not None)
-    notes += results_notes(scores, folders[0])
+    notes = list(map(as_options, [*notes, *results_notes(scores, folders[0])]))
     differing = screen.compare_clocks(found)
     if as_json:
         blocks = [
@@ -82,7 +82,7 @@ def price_command(
         return
     for one in found:
         print_sheets(screen.price_sheets(one), [*screen.price_sentences(one), ""])
-    print_sheets([], map(as_options, [*differing, *notes]))
+    print_sheets([], [*differing, *notes])
 
 
 def _clocks(table: "RunTable", clocks: list[str] | None, folder: Path) -> list[str]:

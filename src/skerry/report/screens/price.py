@@ -18,6 +18,7 @@ from skerry.analysis.run_table import RunTable
 from skerry.analysis.statistics import Estimate
 from skerry.clock.units import SCALES, readable_unit
 from skerry.config.measures import traits
+from skerry.errors import argument
 from skerry.report import text
 from skerry.report.screens.results import format_p
 from skerry.report.text import Sheet, plural
@@ -256,13 +257,16 @@ def _turn(priced: Priced) -> str:
 def reach_notes(reach: Reach, is_given: bool) -> list[str]:
     """How the target was chosen and what it means that a score is reached."""
     goal = _goal(reach)
-    chosen = "" if is_given else ", which every run reaches at some time (--target chooses another)"
+    other = f", which every run reaches at some time ({argument('target')} chooses another)"
+    chosen = "" if is_given else other
     notes = [
         f"The target is {goal}{chosen}. It is reached in the first evaluated round at or past it; "
         "nothing is interpolated."
     ]
     if reach.is_at_start:
-        notes.append("All runs reach it before the first round: give a harder one by --target.")
+        notes.append(
+            f"All runs reach it before the first round: give a harder {argument('target')}."
+        )
     return notes
 
 
