@@ -7,8 +7,8 @@ from skerry.cli.commands.options import AsJson, Folders, option, print_json
 from skerry.errors import SkerryError, as_options, skerry_command
 
 if TYPE_CHECKING:
+    from skerry.analysis.reach import Priced
     from skerry.analysis.run_table import RunTable
-    from skerry.report.screens.price import Priced
 
 RECORDED = "of the experiment"
 """The clock of runs that measured time themselves."""
@@ -98,8 +98,7 @@ def _clocks(table: "RunTable", clocks: list[str] | None, folder: Path) -> list[s
 
 
 def _priced(table: "RunTable", clock: str, measure: str, target: float) -> "Priced":
-    from skerry.analysis.reach import reach, with_clock
-    from skerry.report.screens.price import Priced
+    from skerry.analysis.reach import Priced, reach, with_clock
 
     priced = table if clock == RECORDED else with_clock(table, clock)
     return Priced(clock, priced, reach(priced, measure, target))
