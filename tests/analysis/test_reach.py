@@ -109,19 +109,19 @@ def test_differences_are_over_the_seeds_in_which_both_reach_it(tmp_path):
         assert one.difference.mean == pytest.approx(unit * (pairs[:, 0] - pairs[:, 1]).mean())
         assert one.t_p == pytest.approx(stats.ttest_rel(pairs[:, 0], pairs[:, 1]).pvalue)
     first = found.first("seconds", ())
-    assert (first.label, first.lead.second, first.lead.gap.count) == ("s2s", "s2a", 3)
+    assert (first.labels, first.lead.second, first.lead.gap.count) == (("s2s",), "s2a", 3)
 
 
 def test_who_reaches_it_in_more_seeds_is_first(tmp_path):
     """A label that is early in its one good seed is not."""
     table = record(tmp_path, labelled({"s2s": at(1, None, None), "s2a": at(8, 9, 9)}))
-    assert reach(table, target=50).first("rounds", ()).label == "s2a"
+    assert reach(table, target=50).first("rounds", ()).labels == ("s2a",)
 
 
 def test_labels_that_take_the_same_are_level(tmp_path):
     table = record(tmp_path, labelled({"s2s": at(3, 5), "s2a": at(5, 3)}))
     first = reach(table, target=50).first("seconds", ())
-    assert (first.label, first.lead, first.is_alone) == ("s2s and s2a", None, False)
+    assert (first.labels, first.lead, first.is_alone) == (("s2s", "s2a"), None, False)
 
 
 @pytest.mark.parametrize(

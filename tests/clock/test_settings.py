@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import skerry
 from command_line import skerry as command
+from docs_pages import ROOT
 from skerry.clock.settings import EXAMPLES, Clock, example_text, read_clock
 from skerry.clock.template import STARTING_POINT, commented_clock
 from skerry.clock.units import bytes_per_second, seconds, write_joules, write_seconds
@@ -127,6 +128,21 @@ def test_a_new_clock_names_every_field_with_its_description():
     # Fields that are left out are examples, too: they can be read without their mark.
     opened = re.sub(r"^# (\w+ = )", r"\1", text, flags=re.MULTILINE)
     assert Clock.parse(tomllib.loads(opened)).downlink.broadcast == 5e6
+
+
+def test_the_page_has_a_row_for_every_field():
+    """docs/clock.md says section, field and default of everything that a clock file takes."""
+    page = (ROOT / "docs" / "clock.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?:`\[(\w+)\]`)? ?\| `(\w+)` \| ([^|]*)\|", page, re.MULTILINE)
+    expected = []
+    for name, field in Clock.model_fields.items():
+        inner = getattr(field.annotation, "model_fields", None)
+        for one, about in (inner or {name: field}).items():
+            default = about.get_default(call_default_factory=True)
+            words = {"broadcast": "none"}.get(one, "no limit" if default is None else default)
+            words = f"{words:g}" if isinstance(words, float) else words or ""
+            expected.append((name if inner else "", one, words))
+    assert [(section, field, default.strip()) for section, field, default in rows] == expected
 
 
 def test_clock_new_prints_a_file_that_prices_runs():

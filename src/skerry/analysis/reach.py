@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from skerry.analysis.cells import Cell, Cells
-from skerry.analysis.compare import BestLabel, Comparison, find_best_label
+from skerry.analysis.compare import BestLabel, Comparison, find_best_label, reference_label
 from skerry.analysis.run_table import RunTable
 from skerry.analysis.statistics import Estimate, estimate
 from skerry.clock.settings import AnyClock
@@ -23,6 +23,7 @@ _COLUMNS = {"rounds": ("round",), "seconds": ("seconds",), "joules": ("joules",)
     what: tuple(f"{link}_{what}" for link in ("uplink", "downlink", "d2d"))
     for what in ("messages", "bytes")
 }
+MAIN_COSTS = ("rounds", "seconds", "joules")
 COSTS = tuple(_COLUMNS)
 """What it may take to reach a score. Messages and bytes are those on all links together."""
 
@@ -180,10 +181,6 @@ class First:
         """Whether no other label reaches the target in as many seeds."""
         return self.lead is None and len(self.labels) == 1
 
-    @property
-    def label(self) -> str:
-        return " and ".join(self.labels)
-
 
 def reach(table: RunTable, measure: str | None = None, target: float | None = None) -> Reach:
     """When the finished runs of a table first reach a target of a measure.
@@ -219,3 +216,98 @@ def undominated(points: Mapping[str, tuple[float, float]]) -> list[str]:
         )
     ]
     return sorted(best, key=lambda name: points[name][0])
+
+
+@dataclass(frozen=True)
+class Priced:
+    """Runs under one clock, with who is first at a target, and at what cost."""
+
+    clock: str
+    table: RunTable
+    reach: Reach
+
+    @property
+    def cells(self) -> list[Cell]:
+        return list(self.reach.scores.readings)
+
+    @cached_property
+    def costs(self) -> list[str]:
+        """Rounds, seconds and, where the clock has any energy, joules."""
+        finals = self.finals
+        return [
+            cost
+            for cost in MAIN_COSTS
+            if cost == "rounds" or any(one.mean > 0 for one in finals[cost].values())
+        ]
+
+    @cached_property
+    def finals(self) -> dict[str, dict[tuple[Cell, str], Estimate]]:
+        """What whole runs cost, and the share of time that devices wait."""
+        finished = self.table.finished
+        done = finished.arrange("rounds", [run.rounds_done for run in finished.runs])
+        read = {name: self.table.read_measure(name) for name in ("seconds", "joules", "waiting")}
+        return {name: cells.estimates() for name, cells in {"rounds": done, **read}.items()}
+
+    @cached_property
+    def scores(self) -> dict[tuple[Cell, str], Estimate]:
+        return self.reach.scores.estimates()
+
+    @cached_property
+    def against(self) -> str:
+        """The label that the others are compared with."""
+        return reference_label(self.reach.scores.labels)
+
+    @cached_property
+    def differences(self) -> dict[str, dict[tuple[Cell, str], Comparison]]:
+        """By cost, every other label against the reference at the target, paired by seed."""
+        return {cost: self.reach.comparisons(cost, self.against) for cost in self.costs}
+
+    @cached_property
+    def first(self) -> dict[str, dict[Cell, First | None]]:
+        """By cost and cell, who reaches the target first."""
+        return {
+            cost: {cell: self.reach.first(cost, cell) for cell in self.cells}
+            for cost in self.reach.costs
+        }
+
+    def front(self, cost: str, cell: Cell) -> list[str]:
+        """The labels that no other beats both in the final score and in a cost."""
+        sign = -1 if self.reach.scores.lower_is_better else 1
+        return undominated(
+            {
+                label: (self.finals[cost][cell, label].mean, sign * self.scores[cell, label].mean)
+                for label in self.reach.labels(cell)
+            }
+        )
+
+    def tested(self, cost: str, cell: Cell, lead: BestLabel) -> BestLabel:
+        """A lead with the test of the table of differences, where that has the two labels: it is
+        corrected for all cells."""
+        pair = [lead.best, lead.second]
+        if self.against not in pair:
+            return lead
+        other = next(label for label in pair if label != self.against)
+        found = self.differences[cost].get((cell, other))
+        if found is None:
+            return lead
+        gap = found.difference
+        gap = gap if other == lead.best else replace(gap, mean=-gap.mean)
+        if gap.mean > 0:  # over these seeds, fewer or more than those of the lead, it is none
+            return lead
+        is_clear = found.verdict(lower_is_better=True) in ("win", "loss")
+        return replace(lead, gap=gap, p=found.t_holm, is_clear=is_clear, untested=found.untested)
+
+    def is_clear(self, cost: str, cell: Cell) -> bool:
+        """Whether one label is first, and significantly so."""
+        found = self.first[cost][cell]
+        return bool(found and found.lead and self.tested(cost, cell, found.lead).is_clear)
+
+    @cached_property
+    def turned(self) -> list[Cell]:
+        """The cells in which the first label in seconds is not among the first in rounds."""
+        rounds, seconds = self.first["rounds"], self.first["seconds"]
+        return [
+            cell
+            for cell in self.cells
+            if (a := rounds[cell]) and (b := seconds[cell]) and not {*a.labels} & {*b.labels}
+        ]

@@ -158,7 +158,8 @@ def read_clock(name: AnyClock) -> Clock:
         return Clock.parse(toml.parse_tables(example_text(str(name)), str(name)))
     is_folder = Path(name).is_dir()
     if is_folder or not (Path(name).exists() or str(name).endswith(".toml")):
-        close = nearest(str(name), EXAMPLES)
+        beside_it = [f"{name}.toml"] if name and Path(f"{name}.toml").exists() else []
+        close = beside_it or nearest(str(name), EXAMPLES)
         hint = f"; did you mean '{close[0]}'?" if close else "."
         raise ExperimentError(
             f"no clock '{name}'{hint} Examples are {', '.join(EXAMPLES)}; or make a file: "

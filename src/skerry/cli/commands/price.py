@@ -7,8 +7,8 @@ from skerry.cli.commands.options import AsJson, Folders, option, print_json
 from skerry.errors import SkerryError, as_options, skerry_command
 
 if TYPE_CHECKING:
+    from skerry.analysis.reach import Priced
     from skerry.analysis.run_table import RunTable
-    from skerry.report.screens.price import Priced
 
 RECORDED = "of the experiment"
 """The clock of runs that measured time themselves."""
@@ -66,7 +66,7 @@ def price_command(
     found = [_priced(table, one, name, goal) for one in _clocks(table, clock, folders[0])]
     scores = ComparedCells(found[0].reach.scores, found[0].against)
     notes = screen.reach_notes(found[0].reach, target is not None)
-    notes += results_notes(scores, folders[0])
+    notes = list(map(as_options, [*notes, *results_notes(scores, folders[0])]))
     differing = screen.compare_clocks(found)
     if as_json:
         blocks = [
@@ -82,7 +82,7 @@ def price_command(
         return
     for one in found:
         print_sheets(screen.price_sheets(one), [*screen.price_sentences(one), ""])
-    print_sheets([], map(as_options, [*differing, *notes]))
+    print_sheets([], [*differing, *notes])
 
 
 def _clocks(table: "RunTable", clocks: list[str] | None, folder: Path) -> list[str]:
@@ -98,8 +98,7 @@ def _clocks(table: "RunTable", clocks: list[str] | None, folder: Path) -> list[s
 
 
 def _priced(table: "RunTable", clock: str, measure: str, target: float) -> "Priced":
-    from skerry.analysis.reach import reach, with_clock
-    from skerry.report.screens.price import Priced
+    from skerry.analysis.reach import Priced, reach, with_clock
 
     priced = table if clock == RECORDED else with_clock(table, clock)
     return Priced(clock, priced, reach(priced, measure, target))

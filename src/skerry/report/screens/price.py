@@ -6,115 +6,22 @@ Costs are means over seeds. A score is reached in the first evaluated round at o
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any
 
 from skerry.analysis.cells import Cell
-from skerry.analysis.compare import BestLabel, Comparison, reference_label
 from skerry.analysis.names import format_value, short_names
-from skerry.analysis.reach import First, Reach, undominated
-from skerry.analysis.run_table import RunTable
+from skerry.analysis.reach import First, Priced, Reach
 from skerry.analysis.statistics import Estimate
 from skerry.clock.units import SCALES, readable_unit
+from skerry.config.labels import APART, NO_SERVER
 from skerry.config.measures import traits
+from skerry.errors import argument
 from skerry.report import text
 from skerry.report.screens.results import format_p
 from skerry.report.text import Sheet, plural
 
-TOLD = ("rounds", "seconds", "joules")
-"""The costs in tables and sentences; JSON also has messages and bytes."""
 MOST_CELLS = 4  # with more cells, sentences count cells instead of naming them
-
-
-@dataclass(frozen=True)
-class Priced:
-    """Runs under one clock, with everything that the screen says about them."""
-
-    clock: str
-    table: RunTable
-    reach: Reach
-
-    @property
-    def cells(self) -> list[Cell]:
-        return list(self.reach.scores.readings)
-
-    @cached_property
-    def costs(self) -> list[str]:
-        """Rounds, seconds and, where the clock has any energy, joules."""
-        finals = self.finals
-        return [
-            cost
-            for cost in TOLD
-            if cost == "rounds" or any(one.mean > 0 for one in finals[cost].values())
-        ]
-
-    @cached_property
-    def finals(self) -> dict[str, dict[tuple[Cell, str], Estimate]]:
-        """What whole runs cost, and the share of time that devices wait."""
-        finished = self.table.finished
-        done = finished.arrange("rounds", [run.rounds_done for run in finished.runs])
-        read = {name: self.table.read_measure(name) for name in ("seconds", "joules", "waiting")}
-        return {name: cells.estimates() for name, cells in {"rounds": done, **read}.items()}
-
-    @cached_property
-    def scores(self) -> dict[tuple[Cell, str], Estimate]:
-        return self.reach.scores.estimates()
-
-    @cached_property
-    def against(self) -> str:
-        """The label that the others are compared with."""
-        return reference_label(self.reach.scores.labels)
-
-    @cached_property
-    def differences(self) -> dict[str, dict[tuple[Cell, str], Comparison]]:
-        """By cost, every other label against the reference at the target, paired by seed."""
-        return {cost: self.reach.comparisons(cost, self.against) for cost in self.costs}
-
-    def first(self, cost: str) -> dict[Cell, First | None]:
-        return {cell: self.reach.first(cost, cell) for cell in self.cells}
-
-    def front(self, cost: str, cell: Cell) -> list[str]:
-        """The labels that no other beats both in the final score and in a cost."""
-        sign = -1 if self.reach.scores.lower_is_better else 1
-        return undominated(
-            {
-                label: (self.finals[cost][cell, label].mean, sign * self.scores[cell, label].mean)
-                for label in self.reach.labels(cell)
-            }
-        )
-
-    def tested(self, cost: str, cell: Cell, lead: BestLabel) -> BestLabel:
-        """A lead with the test of the table of differences, where that has the two labels: it is
-        corrected for all cells."""
-        pair = [lead.best, lead.second]
-        if self.against not in pair:
-            return lead
-        other = next(label for label in pair if label != self.against)
-        found = self.differences[cost].get((cell, other))
-        if found is None:
-            return lead
-        gap = found.difference
-        gap = gap if other == lead.best else replace(gap, mean=-gap.mean)
-        if gap.mean > 0:  # over these seeds, fewer or more than those of the lead, it is none
-            return lead
-        is_clear = found.verdict(lower_is_better=True) in ("win", "loss")
-        return replace(lead, gap=gap, p=found.t_holm, is_clear=is_clear, untested=found.untested)
-
-    def is_clear(self, cost: str, cell: Cell) -> bool:
-        """Whether one label is first, and significantly so."""
-        found = self.reach.first(cost, cell)
-        return bool(found and found.lead and self.tested(cost, cell, found.lead).is_clear)
-
-    @cached_property
-    def turned(self) -> list[Cell]:
-        """The cells in which the first label in seconds is not among the first in rounds."""
-        rounds, seconds = self.first("rounds"), self.first("seconds")
-        return [
-            cell
-            for cell in self.cells
-            if (a := rounds[cell]) and (b := seconds[cell]) and not {*a.labels} & {*b.labels}
-        ]
 
 
 # Tables
@@ -248,21 +155,24 @@ def _turn(priced: Priced) -> str:
         found = f"{len(priced.turned)} of {plural(len(priced.cells), 'cell')}"
         return f"{found}, {len(clear)} with clear leads in both"
     (cell,) = priced.cells
-    seconds, rounds = (priced.first(cost)[cell] for cost in ("seconds", "rounds"))
-    names = f"{seconds and seconds.label} instead of {rounds and rounds.label}"
+    seconds, rounds = (priced.first[cost][cell] for cost in ("seconds", "rounds"))
+    names = f"{_leader(seconds)} instead of {_leader(rounds)}"
     return names if clear else f"{names}; not both are clear leads"
 
 
 def reach_notes(reach: Reach, is_given: bool) -> list[str]:
     """How the target was chosen and what it means that a score is reached."""
     goal = _goal(reach)
-    chosen = "" if is_given else ", which every run reaches at some time (--target chooses another)"
+    other = f", which every run reaches at some time ({argument('target')} chooses another)"
+    chosen = "" if is_given else other
     notes = [
         f"The target is {goal}{chosen}. It is reached in the first evaluated round at or past it; "
         "nothing is interpolated."
     ]
     if reach.is_at_start:
-        notes.append("All runs reach it before the first round: give a harder one by --target.")
+        notes.append(
+            f"All runs reach it before the first round: give a harder {argument('target')}."
+        )
     return notes
 
 
@@ -281,20 +191,20 @@ def _about(priced: Priced, cell: Cell) -> str:
 
 
 def _firsts(priced: Priced, cell: Cell) -> Iterator[str]:
-    found = {cost: one for cost in priced.costs if (one := priced.reach.first(cost, cell))}
+    found = {cost: one for cost in priced.costs if (one := priced.first[cost][cell])}
     if not found:
         yield "No primitive reaches the target in any seed."
         return
     fewer = _fewer_seeds(priced, cell, found["rounds"])
     if found["rounds"].is_alone:
-        label = found["rounds"].label
+        label = found["rounds"].labels[0]
         seeds = f"{priced.reach.took('rounds', cell, label).count} of "
         seeds += plural(priced.reach.seeds(cell, label), "seed")
         costs = f"{', '.join(priced.costs[:-1])} and {priced.costs[-1]}"
         others = (
             f": it reaches the target in {seeds}, {fewer}" if fewer else ": nothing is compared"
         )
-        yield f"In {costs} {label} is first{others}."
+        yield f"In {costs} {_say(label)} is first{others}."
         return
     for cost, one in found.items():
         yield f"In {cost} {_standing(priced, cost, cell, one)}."
@@ -306,18 +216,16 @@ def _firsts(priced: Priced, cell: Cell) -> Iterator[str]:
 
 def _standing(priced: Priced, cost: str, cell: Cell, found: First) -> str:
     if found.lead is None:
-        return f"{found.label} are level"
+        return f"{_leader(found)}"
     lead = priced.tested(cost, cell, found.lead)
     gap = replace(lead.gap, mean=-lead.gap.mean)
+    best, second = _say(lead.best), _say(lead.second)
     by, pairs = _Column(cost, [gap]).say(gap), f"paired over {plural(gap.count, 'seed')}"
     if lead.untested:
-        return f"{lead.best} is ahead of {lead.second} by {by} (not tested: {lead.untested})"
+        return f"{best} is ahead of {second} by {by} (not tested: {lead.untested})"
     if lead.is_clear:
-        return f"{lead.best} is first, by {by} before {lead.second} ({pairs}, {_p(lead.p)})"
-    return (
-        f"{lead.best} is ahead of {lead.second} by {by}, which is no clear lead ({pairs}, "
-        f"{_p(lead.p)})"
-    )
+        return f"{best} is first, by {by} before {second} ({pairs}, {_p(lead.p)})"
+    return f"{best} is ahead of {second} by {by}, which is no clear lead ({pairs}, {_p(lead.p)})"
 
 
 def _fewer_seeds(priced: Priced, cell: Cell, found: First) -> str:
@@ -325,9 +233,9 @@ def _fewer_seeds(priced: Priced, cell: Cell, found: First) -> str:
     reach = priced.reach
     counts = {one: reach.took("rounds", cell, one).count for one in reach.labels(cell)}
     return ", ".join(
-        f"{label} reaches it in {count} of {reach.seeds(cell, label)}"
+        f"{_say(label)} reaches it in {count} of {reach.seeds(cell, label)}"
         if count
-        else f"{label} never reaches it"
+        else f"{_say(label)} never reaches it"
         for label, count in counts.items()
         if count < counts[found.labels[0]]
     )
@@ -341,7 +249,7 @@ def _p(value: float) -> str:
 def _explain_turn(priced: Priced, cell: Cell) -> str:
     """Rounds and seconds of a round of the two winners, over the seeds that reach the target."""
     reach = priced.reach
-    in_rounds, in_seconds = (reach.first(cost, cell) for cost in ("rounds", "seconds"))
+    in_rounds, in_seconds = (priced.first[cost][cell] for cost in ("rounds", "seconds"))
     assert in_rounds is not None
     assert in_seconds is not None
     a, b = in_seconds.labels[0], in_rounds.labels[0]
@@ -349,10 +257,12 @@ def _explain_turn(priced: Priced, cell: Cell) -> str:
     each = {one: reach.took("seconds", cell, one).mean / rounds[one] for one in (a, b)}
     waiting = {one: priced.finals["waiting"][cell, one].mean for one in (a, b)}
     size, unit = readable_unit("seconds", max(each.values()))
+    one, other = _say(a), _say(b)
     return (
-        f"{a} needs {rounds[a]:.1f} rounds and {b} {rounds[b]:.1f}, but a round takes "
-        f"{each[a] / size:.3g} {unit} with {a} and {each[b] / size:.3g} {unit} with {b}; devices "
-        f"wait {waiting[a]:.0f} % of the time with {a} and {waiting[b]:.0f} % with {b}."
+        f"{one} needs {rounds[a]:.1f} rounds and {other} {rounds[b]:.1f}, but a round takes "
+        f"{each[a] / size:.3g} {unit} with {one} and {each[b] / size:.3g} {unit} with {other}; "
+        f"devices wait {waiting[a]:.0f} % of the time with {one} and {waiting[b]:.0f} % with "
+        f"{other}."
     )
 
 
@@ -366,10 +276,7 @@ def _fronts(priced: Priced, cell: Cell) -> Iterator[str]:
         about = f"Final {priced.reach.measure} against {' and against '.join(costs)}"
         if beaten:
             verb = "is" if len(beaten) == 1 else "are"
-            yield (
-                f"{about}: the front is {', '.join(front)}; {', '.join(beaten)} {verb} beaten on "
-                "both."
-            )
+            yield (f"{about}: the front is {_list(front)}; {_list(beaten)} {verb} beaten on both.")
         else:
             yield f"{about}: no primitive beats another on both."
 
@@ -378,15 +285,37 @@ def _tallies(priced: Priced) -> Iterator[str]:
     """How often each label is first, for many cells."""
     cells = plural(len(priced.cells), "cell")
     for cost in priced.costs:
-        found = priced.first(cost)
-        labels = Counter(one.label if one else "nobody" for one in found.values())
-        clear = Counter(one.label for c, one in found.items() if one and priced.is_clear(cost, c))
+        found = priced.first[cost]
+        labels = Counter(_leader(one) for one in found.values())
+        clear = Counter(
+            _leader(one) for c, one in found.items() if one and priced.is_clear(cost, c)
+        )
         words = (
             f"{label} in {count}" + (f" ({clear[label]} clearly)" if clear[label] else "")
             for label, count in labels.most_common()
         )
-        yield f"First in {cost}, of {cells}: {', '.join(words)}."
-    yield f"Another primitive is first in seconds than in rounds in {_turn(priced)}."
+        yield f"First in {cost}, of {cells}: {'; '.join(words)}."
+    if priced.turned:
+        yield f"Another primitive is first in seconds than in rounds in {_turn(priced)}."
+    else:
+        yield f"In none of {cells} is another primitive first in seconds than in rounds."
+
+
+def _leader(found: First | None) -> str:
+    if found is None:
+        return "nobody"
+    names = " and ".join(map(_say, found.labels))
+    return names if len(found.labels) == 1 else f"{names} are level"
+
+
+def _list(labels: Iterable[str]) -> str:
+    return ", ".join(map(_say, labels))
+
+
+def _say(label: str) -> str:
+    """A label in a sentence, where `none` would be read as nobody."""
+    name, apart, rest = label.partition(APART)
+    return f"no server{apart}{rest}" if name == NO_SERVER else label
 
 
 def _pairs(priced: Priced) -> list[tuple[Cell, str]]:
@@ -407,7 +336,6 @@ def _most_seeds(priced: Priced) -> int:
 def price_rows(priced: Priced) -> list[dict[str, Any]]:
     """A row for each cell and label: final values, what the target took, and who is first."""
     reach, rows = priced.reach, []
-    first = {cost: priced.first(cost) for cost in reach.costs}
     for cell, label in _pairs(priced):
         row = dict(zip(reach.scores.fields, cell, strict=True)) | {"primitive": label}
         row |= _spread("final", priced.scores[cell, label])
@@ -417,7 +345,7 @@ def price_rows(priced: Priced) -> list[dict[str, Any]]:
         row |= {"seeds_reached": reach.took("rounds", cell, label).count}
         for cost in reach.costs:
             row |= _spread(f"reach_{cost}", reach.took(cost, cell, label))
-            leader = first[cost][cell]
+            leader = priced.first[cost][cell]
             row[f"first_{cost}"] = leader is not None and label in leader.labels
         for cost, by_pair in priced.differences.items():
             if paired := by_pair.get((cell, label)):
