@@ -124,7 +124,7 @@ def test_bounds_and_certificates():
 
 @pytest.mark.parametrize("kind", [None, *KINDS])
 def test_every_figure_can_be_drawn(results, kind, tmp_path):
-    picture = results.plot(kind)
+    picture = results.plot(kind, **({"clock": {}} if kind == "timeline" else {}))
     assert picture._repr_png_().startswith(b"\x89PNG")
     if kind == "curves":
         assert picture.save(tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")

@@ -127,6 +127,8 @@ class PricedRun:
 
 def message_bytes(run: "Run", history: "History") -> tuple[float, float, float]:
     """Bytes of one message up, down and between devices, from the recorded totals."""
+    if not len(history["round"]):  # a run that has only begun
+        return 0.0, 0.0, 0.0
     found = []
     for link in _LINKS:
         counts, sent = (history.get(f"{link}_{what}") for what in ("messages", "bytes"))
@@ -135,9 +137,8 @@ def message_bytes(run: "Run", history: "History") -> tuple[float, float, float]:
                 f"run {run.key} has no {link}_bytes, so the sizes of its messages are unknown. Add "
                 "communication to evaluate.measures and run it again."
             )
-        measured = np.flatnonzero(np.isfinite(counts))
-        last = measured[-1] if len(measured) else 0
-        found.append(float(sent[last] / counts[last]) if counts[last] > 0 else 0.0)
+        measured = np.flatnonzero(np.isfinite(counts) & (counts > 0))
+        found.append(float(sent[measured[-1]] / counts[measured[-1]]) if len(measured) else 0.0)
     return found[0], found[1], found[2]
 
 

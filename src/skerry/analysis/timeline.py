@@ -9,8 +9,9 @@ import numpy as np
 
 from skerry.analysis import rebuild
 from skerry.analysis.pricing import PricedRun, message_bytes, run_clock
+from skerry.clock.devices import Array
 from skerry.clock.settings import Clock
-from skerry.clock.times import Array, Times
+from skerry.clock.times import Times
 
 if TYPE_CHECKING:
     from skerry.config.experiment import Experiment

@@ -48,8 +48,9 @@ def timeline(
             if one.activity == activity
             for low in [row - BAR / 2]
         ]
-        look = {"facecolors": COLOURS[activity], "linewidths": 0, "label": activity}
-        axis.add_collection(PolyCollection(bars, zorder=2, **look))
+        drawn = PolyCollection(bars, facecolors=COLOURS[activity], linewidths=0, zorder=2)
+        drawn.set_label(activity)
+        axis.add_collection(drawn)
     sent = [(at, rows[d]) for met in lane.server_rounds for d, at in met.sent.items() if d in rows]
     if sent:
         axis.plot(
@@ -85,12 +86,12 @@ def device_rows(found: Timelines) -> dict[int, float]:
 
 def draw_timeline(request: FigureRequest) -> DrawnFigure:
     """A panel for each label: the first cell, its lowest seed, the same devices and time axis."""
+    table = request.table.finished
     if request.clock is None:
         raise SkerryError(
             "a timeline needs a clock, which says how long steps and messages take. Give one, such "
             f"as {argument('clock')} wifi_home or a file of your own."
         )
-    table = request.table.finished
     cell, by_label = next(iter(table.positions.items()))
     seed = min(seed for runs in by_label.values() for seed in runs)
     runs = {
@@ -119,7 +120,7 @@ def draw_timeline(request: FigureRequest) -> DrawnFigure:
 
 
 def _rounds(request: FigureRequest, runs: "list[Run]") -> range:
-    """The rounds to draw, from 0: as requested (from 1, both ends included), else the usual ones."""
+    """The rounds to draw, from 0: as requested (from 1, ends included), else the usual ones."""
     if request.rounds is None:
         return usual_rounds([run.experiment for run in runs])
     most = max(run.rounds_done for run in runs)

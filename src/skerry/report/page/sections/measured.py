@@ -129,10 +129,17 @@ def curves_section(data: ReportData) -> PageSection | None:
     if not data.measures:
         return None
     words = (
-        "Mean over seeds, with a band for the 95 % interval. Dotted lines are server rounds (D2S)."
+        "Mean over seeds, with a band for the 95 % interval. Dotted lines are server rounds (D2S). "
+        "Over messages, bytes, seconds or joules, the mean of a round lies at its mean cost so far."
     )
-    blocks = [text(words), *_thinned(data), widget("curves")]
+    blocks = [text(words), *_thinned(data), widget("curves", **_prices(data))]
     return PageSection("curves", "Learning curves", blocks)
+
+
+def _prices(data: ReportData) -> dict[str, Any]:
+    """The prices of the advice, if there is one."""
+    asked = data.advice["question"] if data.advice else {}
+    return {name: asked[name] for name in ("prices", "cost_unit") if asked}
 
 
 def consensus_section(data: ReportData) -> PageSection | None:
@@ -152,18 +159,17 @@ def consensus_section(data: ReportData) -> PageSection | None:
 
 
 def cost_section(data: ReportData) -> PageSection | None:
-    """Measures over the number of messages."""
+    """Measures over what was spent."""
     messages = [name for name in data.measures if traits(name).is_count]
     others = [name for name in data.measures if name not in messages]
     if not messages or not others:
         return None
     words = text(
-        "The same curves over the messages sent so far. A message carries one model over one link: "
-        "to the server, from the server, or between two devices (D2D)."
+        "The same curves over what was spent so far. A message carries one model over one link: to "
+        "the server, from the server, or between two devices (D2D)."
     )
-    asked = data.advice["question"] if data.advice else {}
-    priced = {name: asked[name] for name in ("prices", "cost_unit") if asked}
-    return PageSection("cost", "Scores against messages", [words, widget("cost", **priced)])
+    plot = widget("cost", **_prices(data))
+    return PageSection("cost", "Scores against cost", [words, plot])
 
 
 def _thinned(data: ReportData) -> list[Block]:
