@@ -155,7 +155,7 @@ def test_bars_are_the_segments_of_the_clock(seen, store):
         ]
         at, _, rows = drawn["sampled", panel]
         assert np.allclose(list(zip(at, rows, strict=True)), sent, atol=2e-4)
-    assert "in rounds 1 to 4" in seen.text("#time figcaption")
+    assert "in rounds 1 to 5" in seen.text("#time figcaption")
     assert "a step takes 0.05 s" in seen.text("#time dl").replace("50 ms", "0.05 s")
     assert seen.complaints == []
 

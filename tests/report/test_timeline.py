@@ -123,15 +123,17 @@ def test_the_usual_rounds_show_a_server_round_or_two():
     assert usual_rounds([small("server.period=20", "server.offset=15", "rounds=40")]) == range(
         13, 25
     )
+    assert usual_rounds([small("server.period=1")]) == range(5)
     assert usual_rounds([small("server.period=1", "rounds=2")]) == range(2)
     assert usual_rounds([small("server.primitive=none", "rounds=5")]) == range(5)
 
 
 def test_sampled_devices_of_few_islands_are_chosen():
+    """Islands with sampled devices first, half of their devices sampled ones."""
     islands = [0] * 10 + [1] * 3 + [2] * 10 + [3] * 10
     assert choose_devices(islands, [32, 11, 9, 8, 7]) == [0, 1, 8, 9, 10, 11, 12, 23, 24, 25, 32]
     assert choose_devices([0] * 6, range(6)) == [0, 1, 2, 3]
-    assert choose_devices([0, 1, 2, 3], []) == [0, 1, 2]
+    assert choose_devices(list(range(20)), [15, 3]) == [*range(11), 15]
 
 
 def test_the_figure_draws_the_segments(table):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from skerry.records.parts import History
     from skerry.records.store import Run
 
-MOST_ROUNDS = 12  # of a timeline whose rounds are not named
-MOST_ISLANDS, PER_ISLAND = 3, 4  # islands, and devices of each, that a timeline shows
+FEWEST_ROUNDS, MOST_ROUNDS = 5, 12  # of a timeline whose rounds are not named
+MOST_DEVICES, PER_ISLAND = 12, 4  # devices that a timeline shows, and of each island
 SHORTEST = 1e-9  # seconds; what is shorter is a rounding error
 Activity = Literal["computing", "talking", "waiting"]
 ACTIVITIES: tuple[Activity, ...] = ("computing", "talking", "waiting")
@@ -100,25 +100,28 @@ def read_timelines(
 
 
 def usual_rounds(experiments: Sequence["Experiment"]) -> range:
-    """The rounds from just before the first server round to just after the second, at most 12."""
+    """From just before the first server round to just after the second: 5 to 12 rounds."""
     last = max(one.rounds for one in experiments)
     met = sorted({t for one in experiments for t in one.server.known_rounds(one.rounds)})
     start = max(0, met[0] - 2) if met else 0
-    end = min(last, start + MOST_ROUNDS)
-    return range(start, min(end, met[1] + 2) if len(met) > 1 else end)
+    after = max(met[1] + 2, start + FEWEST_ROUNDS) if len(met) > 1 else last
+    return range(start, min(last, start + MOST_ROUNDS, after))
 
 
 def choose_devices(island_of: Sequence[int], sampled: Sequence[int]) -> list[int]:
-    """Some devices of some islands, half of them sampled ones where there are such."""
+    """Up to four devices of each island, half of them sampled ones where there are such, and at
+    most twelve in all. Islands with sampled devices come first."""
     called = list(dict.fromkeys(sampled))
-    islands = dict.fromkeys([*(island_of[device] for device in called), *island_of])
-    found = []
-    for island in sorted(list(islands)[:MOST_ISLANDS]):
+    found: list[int] = []
+    for island in dict.fromkeys([*(island_of[device] for device in called), *island_of]):
         ours = [device for device in called if island_of[device] == island]
         others = [d for d, c in enumerate(island_of) if c == island and d not in ours]
         half = max(PER_ISLAND // 2, PER_ISLAND - len(others))
-        found += sorted([*ours[:half], *others][:PER_ISLAND])
-    return found
+        chosen = [*ours[:half], *others][:PER_ISLAND]
+        if len(found) + len(chosen) > MOST_DEVICES:
+            break
+        found += chosen
+    return sorted(found)
 
 
 def _timeline(

@@ -54,7 +54,7 @@ def timeline(
     sent = [(at, rows[d]) for met in lane.server_rounds for d, at in met.sent.items() if d in rows]
     if sent:
         axis.plot(
-            *zip(*sent, strict=True), linestyle="none", marker=">", markersize=3, color=INK,
+            *zip(*sent, strict=True), linestyle="none", marker=">", markersize=4, color=INK,
             markeredgecolor="#FFFFFF", markeredgewidth=0.4, zorder=3, label="sampled", gid=ASIDE,
         )  # fmt: skip
     shown = names or found.fleet.labels
@@ -63,7 +63,7 @@ def timeline(
         here = [row for device, row in rows.items() if islands[device] == island]
         axis.text(
             1.01, sum(here) / len(here), f"island {island}", transform=axis.get_yaxis_transform(),
-            rotation=270, va="center", ha="left", fontsize="small",
+            rotation=270 if len(here) > 2 else 0, va="center", ha="left", fontsize="small",
         )  # fmt: skip
     axis.set_ylim(max(rows.values()) + 0.7, min(rows.values()) - 0.7)
     axis.tick_params(axis="y", length=0)

@@ -159,17 +159,17 @@ def consensus_section(data: ReportData) -> PageSection | None:
 
 
 def cost_section(data: ReportData) -> PageSection | None:
-    """Measures over what was spent."""
+    """Measures over the number of messages."""
     messages = [name for name in data.measures if traits(name).is_count]
     others = [name for name in data.measures if name not in messages]
     if not messages or not others:
         return None
     words = text(
-        "The same curves over what was spent so far. A message carries one model over one link: to "
-        "the server, from the server, or between two devices (D2D)."
+        "The same curves over the messages sent so far. A message carries one model over one link: "
+        "to the server, from the server, or between two devices (D2D)."
     )
     plot = widget("cost", **_prices(data))
-    return PageSection("cost", "Scores against cost", [words, plot])
+    return PageSection("cost", "Scores against messages", [words, plot])
 
 
 def _thinned(data: ReportData) -> list[Block]:
