@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from skerry.analysis.pricing import PricedRun, message_bytes
@@ -98,34 +97,34 @@ def _timelines(data: ReportData) -> tuple[dict[str, list[dict[str, Any]]], list[
     """By clock, the timelines of cells, each once; and the reasons why some are not shown."""
     found: dict[str, list[dict[str, Any]]] = {}
     why: dict[str, None] = {}
+    if not data.clocks:
+        return found, []
     with open_stores(data.grid.paths) as stores:
         histories = RunTable.stream(stores).histories
+        same: dict[object, list[int]] = {}  # cells whose runs take the same time
+        for cell in range(len(data.grid.cells)):
+            if runs := _first_seed(data, cell):
+                sizes = {one.key: message_bytes(one, histories[one.key]) for one in runs.values()}
+                timed = (PricedRun(one, sizes[one.key], one.rounds_done) for one in runs.values())
+                same.setdefault((*runs, *(one.key for one in timed)), []).append(cell)
+        if len(same) > MOST_DRAWN:
+            why[f"Timelines are drawn for {MOST_DRAWN} of {len(same)} kinds of cells."] = None
         for name, clock in data.clocks.items():
-            places: dict[object, dict[str, Any]] = {}
-            for cell, runs in enumerate(map(partial(_first_seed, data), data.grid.positions)):
-                if not runs:
-                    continue
+            found[name] = []
+            for cells in list(same.values())[:MOST_DRAWN]:
+                runs = _first_seed(data, cells[0])
                 try:
-                    priced = [
-                        PricedRun(one, message_bytes(one, histories[one.key]), one.rounds_done).key
-                        for one in runs.values()
-                    ]
-                    key = tuple(runs), *priced
-                    if key not in places:
-                        if len(places) == MOST_DRAWN:
-                            raise SkerryError(f"Only {MOST_DRAWN} timelines are drawn.")
-                        drawable_fleet(next(iter(runs.values())))
-                        places[key] = _packed(data, runs, read_timelines(runs, histories, clock))
-                    places[key]["cells"].append(cell)
+                    drawable_fleet(next(iter(runs.values())))
+                    drawn = _packed(data, runs, read_timelines(runs, histories, clock))
+                    found[name].append(drawn | {"cells": cells})
                 except SkerryError as error:
                     why[str(error)] = None
-            found[name] = list(places.values())
     return found, list(why)
 
 
-def _first_seed(data: ReportData, cell: tuple[Any, ...]) -> dict[str, Run]:
+def _first_seed(data: ReportData, cell: int) -> dict[str, Run]:
     """By label, the runs of a cell with its lowest seed that have done a round."""
-    by_label = data.grid.positions[cell]
+    by_label = data.grid.positions[data.grid.cells[cell]]
     seed = min(seed for runs in by_label.values() for seed in runs)
     runs = {
         label: data.runs[by_seed[seed]] for label, by_seed in by_label.items() if seed in by_seed
@@ -140,7 +139,6 @@ def _packed(data: ReportData, runs: Mapping[str, Run], found: Timelines) -> dict
     digits = max(0, 4 - math.floor(math.log10(end - start))) if end > start else 0
     labels = data.grid.labels
     return {
-        "cells": [],
         "devices": [devices[device] for device in found.devices],
         "islands": [islands[device] for device in found.devices],
         "island": [int(found.fleet.island_of[device]) for device in found.devices],
