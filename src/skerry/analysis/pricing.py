@@ -127,8 +127,6 @@ class PricedRun:
 
 def message_bytes(run: "Run", history: "History") -> tuple[float, float, float]:
     """Bytes of one message up, down and between devices, from the recorded totals."""
-    if not len(history["round"]):  # a run that has only begun
-        return 0.0, 0.0, 0.0
     found = []
     for link in _LINKS:
         counts, sent = (history.get(f"{link}_{what}") for what in ("messages", "bytes"))
@@ -137,8 +135,9 @@ def message_bytes(run: "Run", history: "History") -> tuple[float, float, float]:
                 f"run {run.key} has no {link}_bytes, so the sizes of its messages are unknown. Add "
                 "communication to evaluate.measures and run it again."
             )
-        measured = np.flatnonzero(np.isfinite(counts) & (counts > 0))
-        found.append(float(sent[measured[-1]] / counts[measured[-1]]) if len(measured) else 0.0)
+        measured = np.flatnonzero(np.isfinite(counts))
+        last = measured[-1] if len(measured) else 0
+        found.append(float(sent[last] / counts[last]) if counts[last] > 0 else 0.0)
     return found[0], found[1], found[2]
 
 
@@ -268,5 +267,12 @@ def _local_steps(one: PricedRun, fleet: "Fleet") -> Ints:
 
 def _names(run: "Run", fleet: "Fleet", clock: Clock) -> Sequence[str]:
     """The names of the devices, where the clock uses any."""
+    experiment = run.experiment
     wanted = clock.compute.slow or clock.devices
-    return rebuild.device_names(run, fleet) if wanted else fleet.labels
+    if not wanted or experiment.data.split != "given" or experiment.network.is_file:
+        return fleet.labels
+    from skerry.data.split import layout_of
+
+    dataset = rebuild.rebuild_dataset(run)
+    names = layout_of(dataset, experiment.network, experiment.data)[1]
+    return names or fleet.labels

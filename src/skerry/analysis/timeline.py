@@ -1,7 +1,8 @@
 """Timelines of recorded runs: when each device computes, talks and waits under a clock."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -12,6 +13,7 @@ from skerry.analysis.pricing import PricedRun, message_bytes, run_clock
 from skerry.clock.devices import Array
 from skerry.clock.settings import Clock
 from skerry.clock.times import Times
+from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
     from skerry.config.experiment import Experiment
@@ -79,7 +81,10 @@ def read_timelines(
 ) -> Timelines:
     """The timelines of runs of one fleet and seed by label; default rounds: `usual_rounds`."""
     rounds = usual_rounds([run.experiment for run in runs.values()]) if rounds is None else rounds
-    fleet = rebuild.rebuild_fleet(next(iter(runs.values())))
+    first = next(iter(runs.values()))
+    fleet = rebuild.rebuild_fleet(first)
+    with suppress(SkerryError):  # data that are not on this machine
+        fleet = replace(fleet, labels=tuple(rebuild.device_names(first, fleet)))
     priced = {
         label: PricedRun(run, message_bytes(run, histories[run.key]), run.rounds_done)
         for label, run in runs.items()

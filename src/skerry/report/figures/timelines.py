@@ -1,11 +1,9 @@
 """Timelines: who computes, talks and waits, as bars over seconds, a panel for each label."""
 
-from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from skerry.analysis import rebuild
 from skerry.analysis.timeline import ACTIVITIES, Timelines, read_timelines, usual_rounds
 from skerry.clock.settings import read_clock
 from skerry.errors import SkerryError, argument
@@ -14,8 +12,6 @@ from skerry.report.figures.panels import ASIDE, Panel, cell_title, draw_panels
 from skerry.report.style import INK, safe_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
 
     from skerry.records.store import Run
@@ -27,12 +23,9 @@ BAR, ROW, GAP = 0.78, 0.13, 0.5  # height of a bar in rows, of a row in inches, 
 MARGIN = 0.45  # inches of a panel beside its rows
 
 
-def timeline(
-    found: Timelines, label: str, axis: "Axes", names: "Sequence[str] | None" = None
-) -> "Axes":
+def timeline(found: Timelines, label: str, axis: "Axes") -> "Axes":
     """Draw what some devices do over time: a bar for each, its colours the activities. Triangles
-    are sampled devices that begin to send, and pale bands are server rounds. `names` are those of
-    all devices."""
+    are sampled devices that begin to send, and pale bands are server rounds."""
     from matplotlib.collections import PolyCollection
 
     lane, rows, islands = found.lanes[label], device_rows(found), found.fleet.island_of
@@ -57,8 +50,8 @@ def timeline(
             *zip(*sent, strict=True), linestyle="none", marker=">", markersize=4, color=INK,
             markeredgecolor="#FFFFFF", markeredgewidth=0.4, zorder=3, label="sampled", gid=ASIDE,
         )  # fmt: skip
-    shown = names or found.fleet.labels
-    axis.set_yticks(list(rows.values()), [safe_text(shown[device], 12) for device in rows])
+    names = [safe_text(found.fleet.labels[device], 12) for device in rows]
+    axis.set_yticks(list(rows.values()), names)
     for island in dict.fromkeys(islands[device] for device in rows):
         here = [row for device, row in rows.items() if islands[device] == island]
         axis.text(
@@ -101,13 +94,7 @@ def draw_timeline(request: FigureRequest) -> DrawnFigure:
     }
     clock, rounds = read_clock(request.clock), _rounds(request, list(runs.values()))
     found = read_timelines(runs, table.histories, clock, rounds)
-    names = None
-    with suppress(SkerryError):  # data that are not on this machine
-        names = rebuild.device_names(next(iter(runs.values())), found.fleet)
-    drawn = [
-        Panel(safe_text(label), partial(timeline, found, label, names=names))
-        for label in found.lanes
-    ]
+    drawn = [Panel(safe_text(label), partial(timeline, found, label)) for label in found.lanes]
     height = MARGIN + ROW * (max(device_rows(found).values()) + 1.4)
     notes = [
         f"Rounds {rounds.start + 1} to {rounds.stop} of seed {seed}; others: {argument('rounds')} "

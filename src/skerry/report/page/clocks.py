@@ -34,13 +34,16 @@ def price_histories(table: RunTable, clocks: Mapping[str, Clock]) -> dict[str, H
     """By run key, the measures of time and energy under each clock."""
     if not clocks:
         return {}
-    needed = ("round", *(f"{link}_{unit}" for link in LINKS for unit in ("messages", "bytes")))
+    links = (f"{link}_{unit}" for link in LINKS for unit in ("messages", "bytes"))
+    needed = ("round", *links, *MEASURES)
+    runs = tuple(run for run in table.runs if run.rounds_done)
     histories = {}
-    for run in table.runs:  # only what a clock needs: a page never holds all histories at once
+    for run in runs:  # only what a clock needs: a page never holds all histories at once
         history = table.histories[run.key]
         histories[run.key] = {name: history[name] for name in needed if name in history}
+    some = replace(table, runs=runs, histories=histories, known_fields=table.fields)
     found: dict[str, History] = {key: {} for key in histories}
     for name, clock in clocks.items():
-        for key, history in replace(table, histories=histories).priced(clock).histories.items():
+        for key, history in some.priced(clock).histories.items():
             found[key] |= {clocked_name(one, name, clocks): history[one] for one in MEASURES}
     return found

@@ -137,9 +137,10 @@ def curves_section(data: ReportData) -> PageSection | None:
 
 
 def _prices(data: ReportData) -> dict[str, Any]:
-    """The prices of the advice, if there is one."""
+    """The prices of the advice, if there is one that counts messages."""
     asked = data.advice["question"] if data.advice else {}
-    return {name: asked[name] for name in ("prices", "cost_unit") if asked}
+    in_messages = asked.get("cost_unit") not in (None, "seconds", "joules")
+    return {name: asked[name] for name in ("prices", "cost_unit") if in_messages}
 
 
 def consensus_section(data: ReportData) -> PageSection | None:
