@@ -1,5 +1,6 @@
 """Timelines: the segments of a device fill its time, and figures draw these segments."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -117,15 +118,27 @@ def test_without_a_server_there_are_no_server_rounds(table):
     assert read(table).lanes["none"].server_rounds == []
 
 
-def test_the_usual_rounds_show_a_server_round_or_two():
+@pytest.mark.parametrize(
+    ("settings", "done", "shown"),
+    [
+        (["server.period=3", "rounds=40"], 40, range(5)),
+        (["server.period=20", "server.offset=15", "rounds=40"], 40, range(13, 25)),
+        (["server.period=20", "server.offset=15", "rounds=40"], 9, range(9)),  # it was stopped
+        (["server.period=1"], 7, range(5)),
+        (["server.period=1", "rounds=2"], 2, range(2)),
+        (["server.primitive=none", "rounds=50"], 50, range(12)),
+    ],
+)
+def test_the_usual_rounds_show_a_server_round_or_two(table, settings, done, shown):
     """From just before the first to just after the second, and never too many."""
-    assert usual_rounds([small("server.period=3", "rounds=40")]) == range(5)
-    assert usual_rounds([small("server.period=20", "server.offset=15", "rounds=40")]) == range(
-        13, 25
-    )
-    assert usual_rounds([small("server.period=1")]) == range(5)
-    assert usual_rounds([small("server.period=1", "rounds=2")]) == range(2)
-    assert usual_rounds([small("server.primitive=none", "rounds=5")]) == range(5)
+    run = replace(table.runs[0], experiment=small(*settings), rounds_done=done)
+    assert usual_rounds([run]) == shown
+
+
+def test_a_fleet_that_takes_no_time_is_drawn_too(store):
+    clock = {"compute": {"seconds_per_step": 0}}
+    drawn = draw_figure("timeline", FigureRequest(folder=store, clock=clock))
+    assert drawn.figure.axes[0].get_xlim() == pytest.approx((-0.01, 1.01))
 
 
 def test_sampled_devices_of_few_islands_are_chosen():

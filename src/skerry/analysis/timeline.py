@@ -16,7 +16,6 @@ from skerry.clock.times import Times
 from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
-    from skerry.config.experiment import Experiment
     from skerry.network.fleet import Fleet
     from skerry.records.parts import History
     from skerry.records.store import Run
@@ -37,7 +36,7 @@ class Segment(NamedTuple):
     end: float
 
 
-class ServerRound(NamedTuple):
+class ServerSpan(NamedTuple):
     """A server round: from the first sampled device that sends to the last one that receives."""
 
     round: int  # from 0
@@ -53,7 +52,7 @@ class Timeline:
 
     segments: Mapping[int, Sequence[Segment]]
     """By device, its segments, each of which begins where the one before it ends."""
-    server_rounds: Sequence[ServerRound]
+    server_rounds: Sequence[ServerSpan]
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,10 @@ class Timelines:
 
     @property
     def span(self) -> tuple[float, float]:
-        """The time of the first segment and of the last, over all labels."""
+        """When the first segment begins and the last ends, over all labels; 0 to 1 without any."""
         every = [one for lane in self.lanes.values() for one in lane.segments.values() if one]
-        return min(one[0].start for one in every), max(one[-1].end for one in every)
+        start = min((one[0].start for one in every), default=0.0)
+        return start, max((one[-1].end for one in every), default=1.0)
 
 
 def read_timelines(
@@ -80,7 +80,7 @@ def read_timelines(
     rounds: range | None = None,
 ) -> Timelines:
     """The timelines of runs of one fleet and seed by label; default rounds: `usual_rounds`."""
-    rounds = usual_rounds([run.experiment for run in runs.values()]) if rounds is None else rounds
+    rounds = usual_rounds(list(runs.values())) if rounds is None else rounds
     first = next(iter(runs.values()))
     fleet = rebuild.rebuild_fleet(first)
     with suppress(SkerryError):  # data that are not on this machine
@@ -104,10 +104,11 @@ def read_timelines(
     )
 
 
-def usual_rounds(experiments: Sequence["Experiment"]) -> range:
+def usual_rounds(runs: Sequence["Run"]) -> range:
     """From just before the first server round to just after the second: 5 to 12 rounds."""
-    last = max(one.rounds for one in experiments)
-    met = sorted({t for one in experiments for t in one.server.known_rounds(one.rounds)})
+    last = max(run.rounds_done for run in runs)
+    servers = [(run.experiment.server, run.experiment.rounds) for run in runs]
+    met = sorted({t for one, rounds in servers for t in one.known_rounds(rounds) if t < last})
     start = max(0, met[0] - 2) if met else 0
     after = max(met[1] + 2, start + FEWEST_ROUNDS) if len(met) > 1 else last
     return range(start, min(last, start + MOST_ROUNDS, after))
@@ -150,7 +151,7 @@ def _timeline(
             reached_n = now[0] > at_n
             begins = {device: float(at_n[device]) for device in sent}
             ends = max(now[0, reached_n], default=min(begins.values()))
-            server_rounds.append(ServerRound(t, min(begins.values()), float(ends), begins))
+            server_rounds.append(ServerSpan(t, min(begins.values()), float(ends), begins))
         for activity, seconds_n in _parts(phase, now - last, sending_n):
             for device in devices:
                 if seconds_n[device] > SHORTEST:

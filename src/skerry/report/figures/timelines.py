@@ -109,7 +109,7 @@ def draw_timeline(request: FigureRequest) -> DrawnFigure:
 def _rounds(request: FigureRequest, runs: "list[Run]") -> range:
     """The rounds to draw, from 0: as requested (from 1, ends included), else the usual ones."""
     if request.rounds is None:
-        return usual_rounds([run.experiment for run in runs])
+        return usual_rounds(runs)
     most = max(run.rounds_done for run in runs)
     first, colon, last = request.rounds.partition(":")
     is_range = colon and first.strip().isdecimal() and last.strip().isdecimal()

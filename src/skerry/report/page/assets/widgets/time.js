@@ -28,7 +28,7 @@ Skerry.widgets.time = (root, data, page) => {
     return chosen.map(({ group, label }) => {
       const drawing = data.clocks[view.clock].drawn.find(({ cells }) => cells.includes(model.groups.cell[group]));
       return { name: grid.labelled(group), drawing, lane: drawing?.lanes[label] };
-    }).filter(({ lane }) => lane);
+    }).filter(({ lane }) => lane?.rows.some(({ ends }) => ends.length));
   }
 
   function shade(colour) {
