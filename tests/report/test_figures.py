@@ -47,6 +47,12 @@ from skerry.report.style import PRIMITIVES, WIDTHS, paper, safe_text
 from skerry.theory.operators import delta, kappa
 
 PRIMITIVES_RUN = ["s2s", "s2a", "blend:0.25", "blend:0.75", "none"]
+WIFI = {
+    "compute": {"spread": 0.5, "watts": 4.0, "idle_watts": 0.5},
+    "d2d": {"latency": "5 ms", "joules_per_byte": 2e-7},
+    "uplink": {"bandwidth": "1 MB/s", "latency": "60 ms", "joules_per_byte": 5e-6},
+    "downlink": {"latency": "60 ms"},
+}
 HOSTILE = ["$\\frac{1", "a$b$c", "_hidden", "x\x00\ny", "50% & <tag>", "n" * 300]
 
 app = typer.Typer()
@@ -64,6 +70,8 @@ def draw(*arguments: object) -> str:
 
 def composed(kind: str, folder: Path, **asked) -> Figure:
     """The figure that the command would write."""
+    if kind == "timeline":
+        asked.setdefault("clock", WIFI)
     with paper():
         return draw_figure(kind, FigureRequest(folder=folder, **asked)).figure
 
@@ -320,6 +328,66 @@ def test_cost_adds_up_what_the_server_sent_and_got(one_cell):
     assert ends["s2a"] == 3 * (3 + 12)
 
 
+@pytest.mark.parametrize("over", ["seconds", "joules", "bytes", "all_messages"])
+def test_curves_over_a_cost_lie_at_the_mean_cost_of_each_round(store, one_cell, over):
+    """The values are those over the rounds; each lies at the mean over seeds of what was spent."""
+    priced = skerry.load(store, clock=WIFI)
+    priced = priced[priced["key"].isin(one_cell["key"])]
+    links = [] if over in ("seconds", "joules") else ["uplink", "downlink"]
+    links += ["d2d"] * over.startswith("all_")
+    columns = [f"{link}_{over.removeprefix('all_')}" for link in links] or [over]
+    found = lines_of(curves(priced, "own_accuracy", axis(), over=over))
+    plain = lines_of(curves(priced, "own_accuracy", axis()))
+    for name in ("s2s", "s2a"):
+        ours = priced[priced["primitive"] == name]
+        spent = ours[columns].sum(axis="columns").groupby(ours["round"]).mean()
+        assert found[name].get_xdata() == pytest.approx(spent.to_numpy())
+        assert np.array_equal(found[name].get_ydata(), plain[name].get_ydata())
+    assert found["s2s"].get_xdata()[-1] <= found["s2a"].get_xdata()[-1]
+
+
+def test_a_run_that_stopped_early_spends_nothing_more():
+    """Over the rounds a mean stays at its round; over seconds it lies at the mean cost, where a
+    finished run that a rule has stopped counts with its last value."""
+    frame = pd.DataFrame({
+        "key": list("aab"), "seed": [0, 0, 1], "round": [1, 2, 1], "status": "finished",
+        "label": "s2s", "average_loss": [3.0, 1.0, 5.0], "seconds": [2.0, 6.0, 4.0],
+    })  # fmt: skip
+    (line,) = curves(frame, "average_loss", axis(), over="seconds").get_lines()
+    assert line.get_xdata().tolist() == [3.0, 5.0]
+    (line,) = curves(frame, "average_loss", axis()).get_lines()
+    assert line.get_xdata().tolist() == [1, 2]
+    assert line.get_ydata().tolist() == [4.0, 3.0]
+
+
+def test_final_values_of_time_can_be_drawn_under_a_clock(store):
+    """Measures of the clock are measures like others: against a field, and against a score."""
+    shown = composed("sensitivity", store, clock=WIFI, measures=("waiting",), compare=("s2a",))
+    point = bars_of(shown.axes[0])["s2a"][0]
+    expected = skerry.results(store, "waiting", clock=WIFI).cells.readings[3, 2][0]["s2a"]
+    assert point.get_ydata()[0] == pytest.approx(np.mean(list(expected.values())))
+    assert composed("front", store, clock=WIFI, x="seconds", by=()).axes
+
+
+def test_runs_that_no_clock_can_price_may_be_left_out(tmp_path):
+    """Their samples depend on the data; only the requested runs are priced."""
+    for rule in ("weighted", "uniform"):
+        skerry.run(small(f"server.selection={rule}"), out=tmp_path)
+    with pytest.raises(RecordsError, match="cannot be priced afterwards"):
+        draw("curves", tmp_path, "--over", "seconds", "--clock", clock_file(tmp_path))
+    draw(
+        "curves", tmp_path, "--over", "seconds", "--clock", clock_file(tmp_path),
+        "--where", "selection=uniform", "--out", tmp_path / "a.svg",
+    )  # fmt: skip
+    assert (tmp_path / "a.svg").exists()
+
+
+def clock_file(folder: Path) -> Path:
+    file = folder / "slow.toml"
+    file.write_text('[uplink]\nlatency = "200 ms"\n')
+    return file
+
+
 def test_labels_are_drawn_as_shares_of_each_devices_data():
     y = np.arange(200) % 5
     sizes = (3, 4)
@@ -506,9 +574,10 @@ def test_every_kind_writes_every_format(store, kind, tmp_path):
     starts = {"pdf": b"%PDF", "svg": b"<?xml", "png": b"\x89PNG"}
     for suffix, start in starts.items():
         file = tmp_path / f"a.{suffix}"
-        assert f"Wrote {file}." in draw(kind, store, "-o", file)
+        clock = ["--clock", clock_file(tmp_path)] if kind == "timeline" else []
+        assert f"Wrote {file}." in draw(kind, store, "-o", file, *clock)
         assert file.read_bytes().startswith(start)
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.pdf", "a.png", "a.svg"]
+    assert sorted(p.name for p in tmp_path.glob("a.*")) == ["a.pdf", "a.png", "a.svg"]
 
 
 def test_fonts_go_along_and_the_same_figure_is_the_same_file(store, tmp_path):
@@ -625,7 +694,19 @@ def test_a_frame_with_lanes_that_diverged_can_be_drawn(one_cell):
         (["curves", "--where", "primitive=s2a"], "Use --compare s2a"),
         (["network", "--round", "8"], "--round must be between 1 and 7"),
         (["curves", "--width", "wide"], "unknown width 'wide'"),
-        (["cost", "--x", "pigeons"], "unknown cost 'pigeons'"),
+        (["cost", "--x", "pigeons"], "unknown horizontal axis 'pigeons'"),
+        (
+            ["curves", "--over", "secnds"],
+            "unknown horizontal axis 'secnds'; did you mean 'seconds'",
+        ),
+        (
+            ["curves", "--over", "joules"],
+            "the runs have no joules.* Give one, such as --clock wifi",
+        ),
+        (["curves", "--clock", "wify_home"], "no clock 'wify_home'; did you mean 'wifi_home'"),
+        (["curves", "--measure", "seconds"], "no finished run .* measured seconds"),
+        (["timeline"], "a timeline needs a clock.* Give one, such as --clock wifi_home"),
+        (["labels", "--clock", "wifi_home"], "labels has no use for --clock"),
         (["bound", "--measure", "bias"], "unknown measure of the theory 'bias'"),
         (["curves", "--by", "seed"], "unknown field 'seed'"),
     ],

@@ -124,7 +124,7 @@ def test_bounds_and_certificates():
 
 @pytest.mark.parametrize("kind", [None, *KINDS])
 def test_every_figure_can_be_drawn(results, kind, tmp_path):
-    picture = results.plot(kind)
+    picture = results.plot(kind, **({"clock": {}} if kind == "timeline" else {}))
     assert picture._repr_png_().startswith(b"\x89PNG")
     if kind == "curves":
         assert picture.save(tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
@@ -133,6 +133,9 @@ def test_every_figure_can_be_drawn(results, kind, tmp_path):
 def test_figures_take_what_the_command_takes(results):
     picture = results.plot("curves", measure="own_accuracy,disagreement", where="period=2")
     assert len(picture.figure.axes) == 2
+    clock = {"compute": {"seconds_per_step": 2.0}}
+    timed = results.plot("curves", over="seconds", clock=clock, where="period=2")
+    assert timed.figure.axes[0].get_lines()[0].get_xdata().tolist() == [2.0 * t for t in range(8)]
     with pytest.raises(
         SkerryError, match=r"a curves figure has no option rows\. Its options: measure"
     ):

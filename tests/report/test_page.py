@@ -152,13 +152,13 @@ def test_the_page_needs_nothing_but_itself(untouched):
 
 
 def test_every_section_is_there_and_linked(seen):
-    """The contents name every section once, and each has something in it. Advice is there only
-    where some was asked for."""
+    """The contents name every section once, and each has something in it. Advice and time are there
+    only where they were asked for."""
     links = seen.tab.locator("nav a").evaluate_all("all => all.map(a => a.hash.slice(1))")
     sections = seen.tab.locator("main > section").evaluate_all("all => all.map(one => one.id)")
     assert links == sections
-    assert len(sections) == len(SECTIONS) - 1
-    assert "advice" not in sections
+    assert len(sections) == len(SECTIONS) - 2
+    assert not {"advice", "time"} & set(sections)
     for plot in seen.tab.locator(".plot").all():
         assert plot.locator(".main-svg").count() > 0
 

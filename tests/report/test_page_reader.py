@@ -140,7 +140,7 @@ def test_words_are_pointed_at(seen):
 def test_labels_are_plain(seen):
     """`Upright axis: as suits` was none; what has no use is not offered."""
     offered = seen.tab.locator(".curves .field:visible label").all_inner_texts()
-    assert offered == ["Lines are", "Vertical scale"]
+    assert offered == ["Horizontal axis", "Lines are", "Vertical scale"]
     seen.choose("Lines are", "values of period", ".curves")
     assert "of primitive" in seen.tab.locator(".curves .field:visible label").all_inner_texts()
     seen.choose("Lines are", "primitives", ".curves")

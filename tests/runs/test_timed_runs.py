@@ -6,7 +6,6 @@ import pytest
 import skerry
 from skerry.clock.times import MEASURES
 from skerry.config.experiment import Experiment
-from skerry.errors import RecordsError
 
 CLOCK = """
 [compute]

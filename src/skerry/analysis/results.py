@@ -234,9 +234,10 @@ class Results(Sequence[Lane]):
 
     def plot(self, kind: str | None = None, **options: Any) -> Any:
         """Draw the curves of all lanes, or any kind of `skerry figure` (curves, gap, sensitivity,
-        front, cost, bound, network, labels) with its options: `plot("curves",
-        measure="own_accuracy", by="period")`. A notebook shows the result; its `.save("a.pdf")`
-        writes it, `.figure` is the matplotlib figure, `.notes` say what it leaves out."""
+        front, cost, timeline, bound, network, labels) with its options: `plot("curves",
+        measure="own_accuracy", over="seconds", clock="wifi_home")`. A notebook shows the result;
+        its `.save("a.pdf")` writes it, `.figure` is the matplotlib figure, `.notes` say what it
+        leaves out."""
         return registry.view("plot")(self, kind, **options)
 
     def keeping(self, **tables: Mapping[str, Any]) -> "Results":

@@ -1,7 +1,8 @@
 """Timelines of recorded runs: when each device computes, talks and waits under a clock."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -9,17 +10,18 @@ import numpy as np
 
 from skerry.analysis import rebuild
 from skerry.analysis.pricing import PricedRun, message_bytes, run_clock
+from skerry.clock.devices import Array
 from skerry.clock.settings import Clock
-from skerry.clock.times import Array, Times
+from skerry.clock.times import Times
+from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
-    from skerry.config.experiment import Experiment
     from skerry.network.fleet import Fleet
     from skerry.records.parts import History
     from skerry.records.store import Run
 
-MOST_ROUNDS = 12  # of a timeline whose rounds are not named
-MOST_ISLANDS, PER_ISLAND = 3, 4  # islands, and devices of each, that a timeline shows
+FEWEST_ROUNDS, MOST_ROUNDS = 5, 12  # of a timeline whose rounds are not named
+MOST_DEVICES, PER_ISLAND = 12, 4  # devices that a timeline shows, and of each island
 SHORTEST = 1e-9  # seconds; what is shorter is a rounding error
 Activity = Literal["computing", "talking", "waiting"]
 ACTIVITIES: tuple[Activity, ...] = ("computing", "talking", "waiting")
@@ -34,7 +36,7 @@ class Segment(NamedTuple):
     end: float
 
 
-class ServerRound(NamedTuple):
+class ServerSpan(NamedTuple):
     """A server round: from the first sampled device that sends to the last one that receives."""
 
     round: int  # from 0
@@ -50,7 +52,7 @@ class Timeline:
 
     segments: Mapping[int, Sequence[Segment]]
     """By device, its segments, each of which begins where the one before it ends."""
-    server_rounds: Sequence[ServerRound]
+    server_rounds: Sequence[ServerSpan]
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,10 @@ class Timelines:
 
     @property
     def span(self) -> tuple[float, float]:
-        """The time of the first segment and of the last, over all labels."""
+        """When the first segment begins and the last ends, over all labels; 0 to 1 without any."""
         every = [one for lane in self.lanes.values() for one in lane.segments.values() if one]
-        return min(one[0].start for one in every), max(one[-1].end for one in every)
+        start = min((one[0].start for one in every), default=0.0)
+        return start, max((one[-1].end for one in every), default=1.0)
 
 
 def read_timelines(
@@ -77,8 +80,11 @@ def read_timelines(
     rounds: range | None = None,
 ) -> Timelines:
     """The timelines of runs of one fleet and seed by label; default rounds: `usual_rounds`."""
-    rounds = usual_rounds([run.experiment for run in runs.values()]) if rounds is None else rounds
-    fleet = rebuild.rebuild_fleet(next(iter(runs.values())))
+    rounds = usual_rounds(list(runs.values())) if rounds is None else rounds
+    first = next(iter(runs.values()))
+    fleet = rebuild.rebuild_fleet(first)
+    with suppress(SkerryError):  # data that are not on this machine
+        fleet = replace(fleet, labels=tuple(rebuild.device_names(first, fleet)))
     priced = {
         label: PricedRun(run, message_bytes(run, histories[run.key]), run.rounds_done)
         for label, run in runs.items()
@@ -98,26 +104,30 @@ def read_timelines(
     )
 
 
-def usual_rounds(experiments: Sequence["Experiment"]) -> range:
-    """The rounds from just before the first server round to just after the second, at most 12."""
-    last = max(one.rounds for one in experiments)
-    met = sorted({t for one in experiments for t in one.server.known_rounds(one.rounds)})
+def usual_rounds(runs: Sequence["Run"]) -> range:
+    """From just before the first server round to just after the second: 5 to 12 rounds."""
+    last = max(run.rounds_done for run in runs)
+    servers = [(run.experiment.server, run.experiment.rounds) for run in runs]
+    met = sorted({t for one, rounds in servers for t in one.known_rounds(rounds) if t < last})
     start = max(0, met[0] - 2) if met else 0
-    end = min(last, start + MOST_ROUNDS)
-    return range(start, min(end, met[1] + 2) if len(met) > 1 else end)
+    after = max(met[1] + 2, start + FEWEST_ROUNDS) if len(met) > 1 else last
+    return range(start, min(last, start + MOST_ROUNDS, after))
 
 
 def choose_devices(island_of: Sequence[int], sampled: Sequence[int]) -> list[int]:
-    """Some devices of some islands, half of them sampled ones where there are such."""
+    """Up to four devices of each island, half of them sampled ones where there are such, and at
+    most twelve in all. Islands with sampled devices come first."""
     called = list(dict.fromkeys(sampled))
-    islands = dict.fromkeys([*(island_of[device] for device in called), *island_of])
-    found = []
-    for island in sorted(list(islands)[:MOST_ISLANDS]):
+    found: list[int] = []
+    for island in dict.fromkeys([*(island_of[device] for device in called), *island_of]):
         ours = [device for device in called if island_of[device] == island]
         others = [d for d, c in enumerate(island_of) if c == island and d not in ours]
         half = max(PER_ISLAND // 2, PER_ISLAND - len(others))
-        found += sorted([*ours[:half], *others][:PER_ISLAND])
-    return found
+        chosen = [*ours[:half], *others][:PER_ISLAND]
+        if len(found) + len(chosen) > MOST_DEVICES:
+            break
+        found += chosen
+    return sorted(found)
 
 
 def _timeline(
@@ -141,7 +151,7 @@ def _timeline(
             reached_n = now[0] > at_n
             begins = {device: float(at_n[device]) for device in sent}
             ends = max(now[0, reached_n], default=min(begins.values()))
-            server_rounds.append(ServerRound(t, min(begins.values()), float(ends), begins))
+            server_rounds.append(ServerSpan(t, min(begins.values()), float(ends), begins))
         for activity, seconds_n in _parts(phase, now - last, sending_n):
             for device in devices:
                 if seconds_n[device] > SHORTEST:

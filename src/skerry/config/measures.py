@@ -4,7 +4,7 @@ All code that ranks, prints, draws or exports a measure takes these facts from h
 """
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -205,7 +205,12 @@ def own_name(reference: str) -> str:
 
 
 def traits(measure: str) -> Measure:
-    """The facts about a measure; those of a user's own follow from its name."""
+    """The facts about a measure; those of a user's own follow from its name. A measure under one
+    of several clocks is named as in `seconds@wifi_home`."""
+    base, _, clock = measure.partition("@")
+    if clock and base in MEASURES:
+        known = MEASURES[base]
+        return replace(known, name=measure, words=f"{known.words}, {clock}", short="")
     higher = measure.endswith(HIGHER)
     return MEASURES.get(measure) or Measure(
         measure, better="higher" if higher else "lower", range=(-float("inf"), float("inf"))

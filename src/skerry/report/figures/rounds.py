@@ -1,4 +1,4 @@
-"""A measure over the rounds, or over messages, bytes, seconds or joules: means over seeds, with bands."""
+"""A measure over the rounds or over a cost, such as seconds: means over seeds, with bands."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple

@@ -1,11 +1,9 @@
 """Timelines: who computes, talks and waits, as bars over seconds, a panel for each label."""
 
-from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from skerry.analysis import rebuild
 from skerry.analysis.timeline import ACTIVITIES, Timelines, read_timelines, usual_rounds
 from skerry.clock.settings import read_clock
 from skerry.errors import SkerryError, argument
@@ -14,8 +12,6 @@ from skerry.report.figures.panels import ASIDE, Panel, cell_title, draw_panels
 from skerry.report.style import INK, safe_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from matplotlib.axes import Axes
 
     from skerry.records.store import Run
@@ -27,12 +23,9 @@ BAR, ROW, GAP = 0.78, 0.13, 0.5  # height of a bar in rows, of a row in inches, 
 MARGIN = 0.45  # inches of a panel beside its rows
 
 
-def timeline(
-    found: Timelines, label: str, axis: "Axes", names: "Sequence[str] | None" = None
-) -> "Axes":
+def timeline(found: Timelines, label: str, axis: "Axes") -> "Axes":
     """Draw what some devices do over time: a bar for each, its colours the activities. Triangles
-    are sampled devices that begin to send, and pale bands are server rounds. `names` are those of
-    all devices."""
+    are sampled devices that begin to send, and pale bands are server rounds."""
     from matplotlib.collections import PolyCollection
 
     lane, rows, islands = found.lanes[label], device_rows(found), found.fleet.island_of
@@ -48,21 +41,22 @@ def timeline(
             if one.activity == activity
             for low in [row - BAR / 2]
         ]
-        look = {"facecolors": COLOURS[activity], "linewidths": 0, "label": activity}
-        axis.add_collection(PolyCollection(bars, zorder=2, **look))
+        drawn = PolyCollection(bars, facecolors=COLOURS[activity], linewidths=0, zorder=2)
+        drawn.set_label(activity)
+        axis.add_collection(drawn)
     sent = [(at, rows[d]) for met in lane.server_rounds for d, at in met.sent.items() if d in rows]
     if sent:
         axis.plot(
-            *zip(*sent, strict=True), linestyle="none", marker=">", markersize=3, color=INK,
+            *zip(*sent, strict=True), linestyle="none", marker=">", markersize=4, color=INK,
             markeredgecolor="#FFFFFF", markeredgewidth=0.4, zorder=3, label="sampled", gid=ASIDE,
         )  # fmt: skip
-    shown = names or found.fleet.labels
-    axis.set_yticks(list(rows.values()), [safe_text(shown[device], 12) for device in rows])
+    names = [safe_text(found.fleet.labels[device], 12) for device in rows]
+    axis.set_yticks(list(rows.values()), names)
     for island in dict.fromkeys(islands[device] for device in rows):
         here = [row for device, row in rows.items() if islands[device] == island]
         axis.text(
             1.01, sum(here) / len(here), f"island {island}", transform=axis.get_yaxis_transform(),
-            rotation=270, va="center", ha="left", fontsize="small",
+            rotation=270 if len(here) > 2 else 0, va="center", ha="left", fontsize="small",
         )  # fmt: skip
     axis.set_ylim(max(rows.values()) + 0.7, min(rows.values()) - 0.7)
     axis.tick_params(axis="y", length=0)
@@ -85,12 +79,12 @@ def device_rows(found: Timelines) -> dict[int, float]:
 
 def draw_timeline(request: FigureRequest) -> DrawnFigure:
     """A panel for each label: the first cell, its lowest seed, the same devices and time axis."""
+    table = request.table.finished
     if request.clock is None:
         raise SkerryError(
             "a timeline needs a clock, which says how long steps and messages take. Give one, such "
             f"as {argument('clock')} wifi_home or a file of your own."
         )
-    table = request.table.finished
     cell, by_label = next(iter(table.positions.items()))
     seed = min(seed for runs in by_label.values() for seed in runs)
     runs = {
@@ -100,13 +94,7 @@ def draw_timeline(request: FigureRequest) -> DrawnFigure:
     }
     clock, rounds = read_clock(request.clock), _rounds(request, list(runs.values()))
     found = read_timelines(runs, table.histories, clock, rounds)
-    names = None
-    with suppress(SkerryError):  # data that are not on this machine
-        names = rebuild.device_names(next(iter(runs.values())), found.fleet)
-    drawn = [
-        Panel(safe_text(label), partial(timeline, found, label, names=names))
-        for label in found.lanes
-    ]
+    drawn = [Panel(safe_text(label), partial(timeline, found, label)) for label in found.lanes]
     height = MARGIN + ROW * (max(device_rows(found).values()) + 1.4)
     notes = [
         f"Rounds {rounds.start + 1} to {rounds.stop} of seed {seed}; others: {argument('rounds')} "
@@ -119,9 +107,9 @@ def draw_timeline(request: FigureRequest) -> DrawnFigure:
 
 
 def _rounds(request: FigureRequest, runs: "list[Run]") -> range:
-    """The rounds to draw, from 0: as requested (from 1, both ends included), else the usual ones."""
+    """The rounds to draw, from 0: as requested (from 1, ends included), else the usual ones."""
     if request.rounds is None:
-        return usual_rounds([run.experiment for run in runs])
+        return usual_rounds(runs)
     most = max(run.rounds_done for run in runs)
     first, colon, last = request.rounds.partition(":")
     is_range = colon and first.strip().isdecimal() and last.strip().isdecimal()

@@ -17,6 +17,7 @@ from skerry.analysis.run_table import Stores
 from skerry.errors import SkerryError, argument, printable, writing
 from skerry.files import replace_file
 from skerry.report.page.blocks import PageSection, note
+from skerry.report.page.clocks import AnyClocks
 from skerry.report.page.model import array_chunks, page_model
 from skerry.report.page.packing import gzip_base64, json_text
 from skerry.report.page.report_data import ReportData, read_report_data
@@ -31,7 +32,9 @@ EXPLORER = (
     "explorer/exploration.js", "explorer/controls.js", "explorer/explorer.js",
 )  # fmt: skip
 """The scripts of the theory explorer. Each one uses only scripts before it."""
-SCRIPTS = ("numbers.js", "data.js", "dom.js", "plot.js", "grid.js", "advice.js", *EXPLORER)
+SCRIPTS = (
+    "numbers.js", "data.js", "dom.js", "plot.js", "grid.js", "over.js", "advice.js", *EXPLORER,
+)  # fmt: skip
 """The first scripts, in this order. The widgets and page.js, which starts the page, follow."""
 
 # The page fetches nothing and runs only the two scripts with these hashes.
@@ -41,11 +44,12 @@ POLICY = (
 )
 
 
-def write_report(path: Stores, out: Path | str | None = None) -> Path:
+def write_report(path: Stores, out: Path | str | None = None, clock: AnyClocks = None) -> Path:
     """Write the report of a store (its folder or its file), or of a list of them, and return its
     path: `report.html` in the folder, or in the working directory if there are several folders,
-    unless `out` names another file."""
-    data = read_report_data(path)
+    unless `out` names another file. A `clock` (a file, the name of an example, tables, or a list of
+    them) adds seconds, joules and a timeline."""
+    data = read_report_data(path, clock)
     usual = Path(FILE) if len(data.grid.paths) > 1 else data.folder / FILE
     file, text = Path(out) if out is not None else usual, page_html(data)
     with writing(file, f": {argument('out')}"):

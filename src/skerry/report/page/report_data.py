@@ -19,6 +19,7 @@ from skerry.analysis.compare import reference_label
 from skerry.analysis.results import Lane, Results
 from skerry.analysis.run_table import Group, RunTable, Stores, final_value, open_stores
 from skerry.analysis.statistics import CONFIDENCE, carry_stopped, moments
+from skerry.clock.settings import Clock
 from skerry.config.experiment import Experiment, Server
 from skerry.config.measures import MEASURES, headline, traits
 from skerry.errors import RecordsError
@@ -26,6 +27,7 @@ from skerry.records.parts import History
 from skerry.records.store import Run
 from skerry.report.figures.series import break_index
 from skerry.report.page.advice_file import Advice, is_at, read_advice
+from skerry.report.page.clocks import AnyClocks, price_histories, read_clocks
 from skerry.report.page.packing import COARSE, FINE, Array, quantize_halves, quantize_means
 
 TUNED = "training.stepsize"
@@ -113,6 +115,8 @@ class ReportData:
     curve_of: Sequence[int] = field(repr=False)  # by group, the number of its curve
     advice: Advice | None = field(default=None, repr=False)
     """The advice for which the runs were made; None if there is none, or it cannot be read."""
+    clocks: Mapping[str, Clock] = field(default_factory=dict, repr=False)
+    """By name, the clocks under which the runs have seconds and joules."""
 
     @property
     def folder(self) -> Path:
@@ -189,15 +193,17 @@ class ReportData:
         return Results(tuple(lanes), frozenset(self.finals))
 
 
-def read_report_data(path: Stores) -> ReportData:
-    """Read the data of a report from a store (its folder or its file), or from several."""
+def read_report_data(path: Stores, clock: AnyClocks = None) -> ReportData:
+    """Read the data of a report from a store (its folder or its file), or from several; with
+    seconds and joules under a clock or several."""
     with open_stores(path) as stores:
         table = RunTable.stream(stores).numbered()
         try:
             advice = read_advice(table.paths)
         except RecordsError:  # its section says so
             advice = None
-        return _read(table, advice)
+        clocks = read_clocks(clock)
+        return replace(_read(table, advice, price_histories(table, clocks)), clocks=clocks)
 
 
 def goal_measure(advice: Advice | None) -> str:
@@ -206,18 +212,21 @@ def goal_measure(advice: Advice | None) -> str:
     return GOAL + first.rpartition("_")[2] if others else first
 
 
-def _read(table: RunTable, advice: Advice | None = None) -> ReportData:
+def _read(
+    table: RunTable, advice: Advice | None = None, priced: Mapping[str, History] | None = None
+) -> ReportData:
+    def history_of(run: Run) -> History:
+        return _with_goal({**table.histories[run.key], **(priced or {}).get(run.key, {})}, advice)
+
     # A run without a server is in several groups, but is only one curve.
     groups = [tuple(group.runs.values()) for group in table.groups]
     numbers = {positions: number for number, positions in enumerate(dict.fromkeys(groups))}
     longest = max(table.runs, key=lambda run: run.rounds_done, default=None)
-    curves = Curves(_most_rounds(len(numbers), table.histories[longest.key]) if longest else 0)
+    curves = Curves(_most_rounds(len(numbers), history_of(longest)) if longest else 0)
     finals: dict[str, Array] = defaultdict(lambda: np.full(len(table.runs), np.nan))
     mean_ratios = {name: np.full(len(table.runs), np.nan) for name in RATIOS}
     for positions, number in numbers.items():
-        histories = {
-            place: _with_goal(table.histories[table.runs[place].key], advice) for place in positions
-        }
+        histories = {place: history_of(table.runs[place]) for place in positions}
         begun = {place: history for place, history in histories.items() if len(history["round"])}
         finished = {p: begun[p] for p in begun if table.runs[p].status == "finished"}
         for place, history in finished.items():

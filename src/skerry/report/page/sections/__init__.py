@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from skerry.report.page.blocks import PageSection
 from skerry.report.page.report_data import ReportData
-from skerry.report.page.sections import fleet, measured, overview, provenance, theory
+from skerry.report.page.sections import fleet, measured, overview, provenance, theory, time
 
 SECTIONS: tuple[Callable[[ReportData], PageSection | None], ...] = (
     overview.advice_section,
@@ -17,6 +17,7 @@ SECTIONS: tuple[Callable[[ReportData], PageSection | None], ...] = (
     measured.curves_section,
     measured.consensus_section,
     measured.cost_section,
+    time.time_section,
     measured.gaps_section,
     measured.wins_section,
     measured.stepsizes_section,

@@ -47,7 +47,7 @@ def network_section(data: ReportData) -> PageSection:
 
     def show(run: Run) -> dict[str, Any]:
         fleet = drawable_fleet(run)
-        drawing = _drawing(run, fleet, _names(data, run, fleet.labels))
+        drawing = _drawing(run, fleet, device_and_island_names(data, run, fleet.labels))
         fleets.append(fleet)
         return drawing
 
@@ -122,7 +122,9 @@ def _show_each(
     return shown, of_cell, list(why)
 
 
-def _names(data: ReportData, run: Run, labels: Sequence[str]) -> tuple[list[str], list[str]]:
+def device_and_island_names(
+    data: ReportData, run: Run, labels: Sequence[str]
+) -> tuple[list[str], list[str]]:
     """The names of all devices and of their islands, as recorded with the scores of devices or as
     the data name them; else these labels and the numbers of the islands."""
     with open_stores(data.grid.paths) as stores:
@@ -228,7 +230,7 @@ def _split(report: ReportData, run: Run) -> dict[str, Any]:
     counts = rebuild.rebuild_partition(run, dataset).label_counts
     starts = np.cumsum((0, *sizes[:-1]))
     by_device = counts.size <= MOST_COUNTS
-    devices, islands = _names(report, run, [*map(str, range(sum(sizes)))])
+    devices, islands = device_and_island_names(report, run, [*map(str, range(sum(sizes)))])
     classes = dataset.holdings.classes if dataset.holdings else ()
     return {
         "name": f"{written(data.path) or data.dataset}: {describe_split(data)}, "

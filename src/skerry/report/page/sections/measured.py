@@ -129,10 +129,18 @@ def curves_section(data: ReportData) -> PageSection | None:
     if not data.measures:
         return None
     words = (
-        "Mean over seeds, with a band for the 95 % interval. Dotted lines are server rounds (D2S)."
+        "Mean over seeds, with a band for the 95 % interval. Dotted lines are server rounds (D2S). "
+        "Over messages, bytes, seconds or joules, the mean of a round lies at its mean cost so far."
     )
-    blocks = [text(words), *_thinned(data), widget("curves")]
+    blocks = [text(words), *_thinned(data), widget("curves", **_prices(data))]
     return PageSection("curves", "Learning curves", blocks)
+
+
+def _prices(data: ReportData) -> dict[str, Any]:
+    """The prices of the advice, if there is one that counts messages."""
+    asked = data.advice["question"] if data.advice else {}
+    in_messages = asked.get("cost_unit") not in (None, "seconds", "joules")
+    return {name: asked[name] for name in ("prices", "cost_unit") if in_messages}
 
 
 def consensus_section(data: ReportData) -> PageSection | None:
@@ -161,10 +169,8 @@ def cost_section(data: ReportData) -> PageSection | None:
         "The same curves over the messages sent so far. A message carries one model over one link: "
         "to the server, from the server, or between two devices (D2D)."
     )
-    asked = data.advice["question"] if data.advice else {}
-    in_messages = asked.get("cost_unit") not in (None, "seconds", "joules")
-    priced = {name: asked[name] for name in ("prices", "cost_unit") if in_messages}
-    return PageSection("cost", "Scores against messages", [words, widget("cost", **priced)])
+    plot = widget("cost", **_prices(data))
+    return PageSection("cost", "Scores against messages", [words, plot])
 
 
 def _thinned(data: ReportData) -> list[Block]:

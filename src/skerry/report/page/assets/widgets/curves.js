@@ -1,21 +1,26 @@
-/** Learning curves: primitives side by side in the chosen cell, or one primitive along an axis. */
+/** Learning curves: primitives side by side in the chosen cell, or one primitive along an axis; over the rounds or over a cost. */
 Skerry.widgets.curves = (root, data, page) => {
   const { tick, select, controls, figure } = Skerry.dom;
   const { model, grid } = page;
   const MOST_MARKS = 200;
-  const view = { marks: true, bands: true, along: "primitives", label: 0, log: "auto" };
+  const view = { marks: true, bands: data.bands ?? true, along: "primitives", label: 0, log: "auto", over: "rounds", way: "server" };
+  const over = Skerry.over(page, data);
+  if (data.over) view.over = over.axes.find(([name]) => name === data.over)?.[0] ?? over.axes.at(-1)[0];
   const picture = figure("");
   const set = (name, read = (value) => value) => (value) => { view[name] = read(value); draw(); };
   const axes = model.axes.map((axis, i) => [i, `values of ${axis.short}`]);
   const ofPrimitive = select("of primitive", model.labels.map((label, i) => [i, label.name]), 0, set("label", Number));
   ofPrimitive.hidden = true;
+  const ofWay = select("Count messages", over.ways, view.way, set("way"));
+  const marking = tick("Mark server rounds", view.marks, set("marks"));
   root.append(controls(
+    ...(over.axes.length > 1 ? [select("Horizontal axis", over.axes, view.over, set("over")), ofWay] : []),
     ...(axes.length ? [
       select("Lines are", [["primitives", model.points.length ? "the points or primitives shown" : "primitives"], ...axes], "primitives", set("along")),
       ofPrimitive,
     ] : []),
     select("Vertical scale", [["auto", "automatic"], ["linear", "linear"], ["log", "logarithmic"]], "auto", set("log")),
-    tick("Mark server rounds", view.marks, set("marks")),
+    marking,
     tick("Show intervals", view.bands, set("bands")),
   ), picture.element);
 
@@ -41,7 +46,7 @@ Skerry.widgets.curves = (root, data, page) => {
     const common = { type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false };
     const pieces = curve.hole ? [[0, curve.hole], [curve.hole, edges.length]] : [[0, edges.length]];
     return pieces.flatMap((piece) => {
-      const x = curve.rounds.slice(...piece), inside = edges.slice(...piece);
+      const x = curve.at.slice(...piece), inside = edges.slice(...piece);
       return [{ ...common, x, y: inside.map(({ low }) => low) }, { ...common, x, y: inside.map(({ high }) => high), fill: "tonexty", fillcolor: Skerry.plots.faded(colour) }];
     });
   }
@@ -58,14 +63,17 @@ Skerry.widgets.curves = (root, data, page) => {
 
   function line({ name, colour, symbol, curve }, style) {
     const { number, plusMinus } = Skerry.numbers, { holed } = Skerry.plots;
+    const where = (i) => (isOverRounds() ? "" : `<br>round ${curve.rounds[i]}, ${Skerry.plots.escape(over.told(view, curve.at[i]))}`);
     const told = curve.mean.map((mean, i) => `${Skerry.plots.brief(name)}: ${
-      plusMinus(style, { mean, half: curve.half[i] }, number)}`);
+      plusMinus(style, { mean, half: curve.half[i] }, number)}${where(i)}`);
     return {
       type: "scatter", mode: "lines+markers", name: Skerry.plots.brief(name),
-      x: holed(curve, curve.rounds), y: holed(curve, curve.mean), line: { color: colour, width: 2 }, marker: { color: colour, symbol, size: 7, maxdisplayed: 15 },
+      x: holed(curve, curve.at), y: holed(curve, curve.mean), line: { color: colour, width: 2 }, marker: { color: colour, symbol, size: 7, maxdisplayed: 15 },
       hovertext: holed(curve, told), hoverinfo: "text",
     };
   }
+
+  const isOverRounds = () => view.over === "rounds";
 
   function serverRounds(found) {
     return [...new Set(found.flatMap(({ group }) => grid.serverRounds(group)))];
@@ -73,7 +81,7 @@ Skerry.widgets.curves = (root, data, page) => {
 
   function marks(found) {
     const rounds = serverRounds(found);
-    if (!view.marks || rounds.length > MOST_MARKS) return [];
+    if (!view.marks || !isOverRounds() || rounds.length > MOST_MARKS) return [];
     const line = { color: Skerry.plots.css("--soft"), width: 1, dash: "dot" };
     return rounds.map((round) => ({
       type: "line", x0: round, x1: round, y0: 0, y1: 1, yref: "paper", layer: "below", opacity: 0.6, line,
@@ -82,26 +90,30 @@ Skerry.widgets.curves = (root, data, page) => {
 
   async function draw() {
     ofPrimitive.hidden = view.along === "primitives";
+    ofWay.hidden = !over.isCounted(view.over);
+    marking.hidden = !isOverRounds();
     const measure = model.measures[grid.state.measure];
     const found = chosenLines();
-    for (const line of found) line.curve = await grid.curve(grid.state.measure, line.group);
-    const there = found.filter(({ curve }) => curve);
+    for (const line of found) line.curve = await over.placed(await grid.curve(grid.state.measure, line.group), line.group, view);
+    const there = found.filter(({ curve }) => curve?.at.length);
     const log = view.log === "log" || (view.log === "auto" && measure.log);
     // The zeros of S2A are rounding errors and must not stretch the axis.
     const top = there.reduce((most, { curve }) => curve.mean.reduce((a, b) => Math.max(a, b), most), 0);
     const floor = log ? 1e-5 * (top || 1) : -Infinity;
     const shown = log ? there.map((line) => ({ ...line, curve: above(line.curve, floor) })) : there;
     const where = model.axes.length ? ` (${grid.cellWords()})` : "";
-    const unmarked = view.marks && serverRounds(there).length > MOST_MARKS ? " There are too many server rounds to mark." : "";
+    const unmarked = view.marks && isOverRounds() && serverRounds(there).length > MOST_MARKS ? " There are too many server rounds to mark." : "";
     const start = grid.startWords(there.map(({ curve }) => curve));
     const empty = start ? ` These runs were ${start}.` : "";
-    picture.tell(there.length ? `${measure.title} over the rounds${where}.${empty}${unmarked}` : `${measure.title} was not recorded here${where}.`);
+    const words = over.words(view);
+    picture.tell(there.length ? `${measure.title} ${isOverRounds() ? "over the rounds" : `against ${words}`}${where}.${empty}${unmarked}` : `${measure.title} was not recorded here${where}.`);
     const y = { title: { text: measure.title }, type: log ? "log" : "linear" };
     if (measure.style === "percent" && !log) y.range = Skerry.plots.heights(there.map(({ curve }) => curve));
-    const last = Math.max(1, ...there.map(({ curve }) => curve.rounds.at(-1)));
+    const last = Math.max(...there.map(({ curve }) => curve.at.at(-1)), 0) || 1;
     const lines = () => traces(shown, measure, floor);
     return Skerry.plots.plot(picture.plot, lines, () => ({
-      xaxis: { title: { text: "rounds" }, range: [-0.01 * last, 1.01 * last] }, yaxis: y, hovermode: "x unified", showlegend: true, shapes: marks(there),
+      xaxis: { title: { text: words }, range: [-0.01 * last, 1.01 * last], exponentformat: isOverRounds() ? "power" : "SI" },
+      yaxis: y, hovermode: isOverRounds() ? "x unified" : "closest", showlegend: true, shapes: marks(there),
       annotations: start ? [{ text: start, showarrow: false, xref: "paper", yref: "paper", x: 0.02, xanchor: "left", y: 0.5, font: { color: Skerry.plots.css("--soft") } }] : [],
     }));
   }
