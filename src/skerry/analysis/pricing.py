@@ -18,7 +18,6 @@ from skerry.analysis import rebuild
 from skerry.clock.devices import device_speeds
 from skerry.clock.settings import Clock
 from skerry.clock.times import MEASURES, Neighbours, ServerMessages, Times
-from skerry.config import labels
 from skerry.errors import RecordsError
 from skerry.plugins import registry
 
@@ -227,9 +226,15 @@ def run_clock(group: Sequence[PricedRun], clock: Clock, watch: Watch) -> Times:
         for lanes, one in _same_server_round(group, planned, t):
             sampled_k = samples.at(one.experiment, t)
             if len(sampled_k):
-                messages = _messages(one, t, awake_n, fleet.devices)
+                everyone = np.arange(fleet.devices)
+                if awake_n is not None and not one.experiment.availability.reach_asleep:
+                    everyone = np.flatnonzero(awake_n)
+                server = one.experiment.server.at(t, one.experiment.rounds)
+                receivers = None if server.dial == 0 else everyone
+                messages = _messages(one.method, *one.sizes[:2], receivers, everyone)
                 times.server_round(sampled_k, messages, lanes)
-                sent_l3[lanes, :2] += _count(one.method, sampled_k, messages.reached)
+                reached = len(sampled_k if receivers is None else receivers)
+                sent_l3[lanes, :2] += _count(one.method, len(sampled_k), reached, len(everyone))
         watch(t, "server", times)
         for lane, one in enumerate(group):
             if one.rounds == t + 1 and one.messages not in (None, (*sent_l3[lane],)):
@@ -264,30 +269,26 @@ class _Samples:
         return self._known[key]
 
 
-def _count(method: "Method", sampled_k: Ints, reached: Ints | None) -> tuple[int, int]:
+def _count(method: "Method", sampled: int, reached: int, everyone: int) -> tuple[int, int]:
     """The messages of a server round, up and down."""
-    down = method.down * len(sampled_k if reached is None else reached)
-    return method.up * len(sampled_k), down + method.down_to_sampled * len(sampled_k)
+    down = method.down * reached + method.down_to_sampled * sampled + method.down_to_all * everyone
+    return method.up * sampled, down
 
 
-def _messages(one: PricedRun, t: int, awake_n: NDArray[np.bool_] | None, n: int) -> ServerMessages:
-    """The messages of a server round of a run."""
-    experiment, method = one.experiment, one.method
-    up, down, _ = one.sizes
-    server = experiment.server.at(t, experiment.rounds)
-    only_sampled = labels.dial_position(server.primitive, server.beta) == 0
-    reached: Ints | None = None
-    if not only_sampled:
-        if awake_n is None or experiment.availability.reach_asleep:
-            reached = np.arange(n)
-        else:
-            reached = np.flatnonzero(awake_n)
+def _messages(
+    method: "Method", up: float, down: float, receivers: Ints | None, everyone: Ints
+) -> ServerMessages:
+    """The messages of a server round, for vectors of so many bytes; the primitive reaches the
+    receivers, or only the sampled devices (None)."""
+    to_all, own = method.down, 0
+    if receivers is None and method.down_to_all:
+        to_all, own = 0, method.down
     return ServerMessages(
         up=method.up * up,
-        down=method.down * down,
-        down_to_sampled=method.down_to_sampled * down,
-        reached=reached,
-        to_all=not only_sampled,
+        down=(to_all + method.down_to_all) * down,
+        down_to_sampled=(own + method.down_to_sampled) * down,
+        reached=everyone if method.down_to_all else receivers,
+        to_all=bool(method.down_to_all) or receivers is not None,
     )
 
 

@@ -60,8 +60,9 @@ class GradientTracking(Method):
 
     def __init__(self, *, tracker: str):
         self.tracker = tracker
-        if tracker == "home":
-            self.up, self.down_to_sampled = 1, 0
+        if tracker != "s2s":
+            self.up, self.down_to_sampled = (1, 0) if tracker == "home" else (2, 0)
+            self.down_to_all = int(tracker == "s2a")
 
     def start(self, X_nld: Tensor) -> Arrays:
         return {name: X_nld.new_zeros(X_nld.shape) for name in ("y", "gradient")}

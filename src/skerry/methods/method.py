@@ -131,6 +131,8 @@ class Method:
     """Vectors that each device receives that the primitive reaches."""
     down_to_sampled: int = 0
     """Vectors that each sampled device receives beside those."""
+    down_to_all: int = 0
+    """Vectors that each device that S2A would reach receives beside those, for any primitive."""
     allows_private: ClassVar[bool] = False
     """Whether it may be used with `model.private` although it overrides `mix` or `aggregate`. The
     `mix` that it calls leaves private parts as they are. In `aggregate` they are zero, in X and in
