@@ -26,6 +26,7 @@ from clock_runs import (
     COSTS,
     REGIMES,
     SERVERS,
+    STEPSIZES,
     TARGET,
     WIDE,
     Cell,
@@ -499,8 +500,6 @@ def _curves(plt: Any, results: Results) -> Any:
          row["seed"]): number
         for number, row in enumerate(runs.rows)
     }  # fmt: skip
-    from clock_runs import STEPSIZES
-
     figure, axes = plt.subplots(
         len(SHOWN), 1 + len(CLOCKS), figsize=(6.9, 3.6), sharey=True, layout="constrained"
     )
