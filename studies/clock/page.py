@@ -326,8 +326,8 @@ def why(results: Results) -> str:
         "neighbours that did: on complete islands in the next round, on rings within a few. Slow "
         "devices hold up their neighbours, and within some rounds everybody, under every "
         "primitive. **The server's own link is what decides here**: without a limit on it (a "
-        f"control: all links alike, but a wide server), S2S is clearly sooner than S2A in {sooner} of "
-        f"{len(tested)} cells, and the winner in seconds is another one than in rounds in {moved} "
+        f"control: all links alike, but a wide server), S2S is clearly sooner than S2A in {sooner} "
+        f"of {len(tested)} cells, and the winner in seconds is another one than in rounds in {moved} "
         f"of {len(rounds)} cells instead of {len(results.changes(ALIKE))}."
     )
 
