@@ -327,8 +327,8 @@ def why(results: Results) -> str:
         "devices hold up their neighbours, and within some rounds everybody, under every "
         "primitive. **The server's own link is what decides here**: without a limit on it (a "
         f"control: all links alike, but a wide server), S2S is clearly sooner than S2A in {sooner} "
-        f"of {len(tested)} cells, and the winner in seconds is another one than in rounds in {moved} "
-        f"of {len(rounds)} cells instead of {len(results.changes(ALIKE))}."
+        f"of {len(tested)} cells, and the winner in seconds is another one than in rounds in "
+        f"{moved} of {len(rounds)} cells instead of {len(results.changes(ALIKE))}."
     )
 
 
