@@ -48,6 +48,7 @@ docs: $(INSTALLED)
 	$(BIN)/python studies/selection/page.py
 	$(BIN)/python studies/advice/page.py
 	$(BIN)/python studies/methods/page.py
+	$(BIN)/python studies/clock/page.py
 	$(BIN)/python benchmarks/render.py
 
 site: $(INSTALLED)

@@ -136,12 +136,14 @@ def main() -> None:
         folder = asked.folder or Path(temporary)
         if not (folder / FILE).exists():
             record(folder, asked.runs)
+        load = os.getloadavg()[0]
         seconds = measure(folder)
     if asked.keep:
         about = {
             "command": f"python benchmarks/pricing.py --runs {asked.runs}",
             "runs": asked.runs,
             "cores": os.cpu_count(),
+            "load_before": round(load, 1),
             "python": platform.python_version(),
             "seconds": seconds,
         }

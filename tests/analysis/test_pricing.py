@@ -1,6 +1,7 @@
 """Recorded runs priced afterwards take the time of a plain simulation of what the engine did."""
 
 import re
+from dataclasses import replace
 
 import networkx as nx
 import numpy as np
@@ -95,7 +96,10 @@ def server_call(one, group, experiment, awake_n, t, up, down):
         reached = tuple(np.flatnonzero(everyone).tolist())
     K, all_, own = len(sampled), 1, 0
     if experiment.method.name == "gradient_tracking":
-        own = {"s2s": 1, "home": 0}[experiment.method.tracker]
+        own = int(experiment.method.tracker == "s2s")
+        if experiment.method.tracker == "s2a":  # Y goes to all, and X as the primitive says
+            all_, own = (2, 0) if to_all else (1, 1)
+            reached, to_all = tuple(np.flatnonzero(awake_n).tolist()), True
     elif experiment.method.name in ("scaffold", "sd_gt"):
         all_ = 2
     assert one.uplink % K == 0
@@ -185,7 +189,7 @@ KINDS = {
          "server.offset=2"],
         *(
             ["method.name=gradient_tracking", f"server.primitive={one}", f"method.tracker={way}"]
-            for one in ("s2s", "s2a") for way in ("s2s", "home")
+            for one in ("s2s", "s2a") for way in ("s2s", "s2a", "home")
         ),
     ],
     "compression": [
@@ -433,3 +437,16 @@ def test_a_tracker_that_goes_to_all_is_priced_as_it_was_timed(small, tmp_path):
     )
     np.testing.assert_allclose(priced, timed, rtol=1e-12)
     assert priced[-1] > 0
+
+
+def test_other_messages_than_the_settings_tell_are_refused(small, tmp_path):
+    """A record with other messages is not priced as if it had sent the usual ones."""
+    skerry.run([small()], out=tmp_path)
+    table = RunTable.read(tmp_path)
+    (run,) = table.runs
+    history = table.histories[run.key]
+    for link in ("uplink", "downlink", "d2d"):
+        more = {name: 2 * history[f"{link}_{name}"] for name in ("messages", "bytes")}
+        other = {**history, **{f"{link}_{name}": values for name, values in more.items()}}
+        with pytest.raises(SkerryError, match="because its recorded messages are others than"):
+            replace(table, histories={run.key: other}).priced(CLOCK)

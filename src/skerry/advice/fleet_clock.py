@@ -10,9 +10,9 @@ from skerry.analysis.pricing import Array, PlannedRun, PricedRun, clock_columns
 from skerry.clock.settings import Clock
 from skerry.config import labels
 from skerry.config.experiment import Experiment
+from skerry.engine.message_sizes import BYTES_PER_PARAMETER, message_bytes
 from skerry.engine.stack import build_stack
 from skerry.errors import SkerryError, argument
-from skerry.measure.ledger import BYTES_PER_PARAMETER, message_bytes
 from skerry.network.fleet import Fleet, build_fleet
 from skerry.network.graphs import read_graphs
 

@@ -21,7 +21,8 @@ from skerry.clock.settings import Clock
 from skerry.clock.times import MEASURES, Neighbours, ServerMessages, Times
 from skerry.errors import RecordsError, SkerryError
 from skerry.files import written
-from skerry.methods.method import Method, overrides
+from skerry.methods.method import Method, overrides, server_messages, traffic_of
+from skerry.plugins import registry
 from skerry.records.reading import SOURCE_OF
 
 if TYPE_CHECKING:
@@ -204,9 +205,10 @@ class PricedRun:
 
 
 def _method_of(experiment: "Experiment") -> Method:
-    from skerry.engine.stack import method_of
-
-    return method_of(experiment) or Method()
+    choice = experiment.method
+    if choice.is_plain:
+        return Method()
+    return registry.build("method", choice.name, choice.options_for("method"), Method)
 
 
 def message_bytes(run: "Run", history: "History") -> tuple[float, float, float]:
@@ -324,8 +326,6 @@ def _messages(
     one: PricedRun, t: int, awake_n: NDArray[np.bool_] | None, n: int, sampled: int
 ) -> tuple[ServerMessages, tuple[int, int]]:
     """The messages of a server round of a run, and how many there are up and down."""
-    from skerry.engine.clock import server_messages, traffic_of
-
     experiment = one.experiment
     up, down, _ = one.sizes
     everyone = np.arange(n)

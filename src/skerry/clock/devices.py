@@ -172,7 +172,15 @@ def _chosen(
         drawn = stream(seed, "clock devices").integers(2, len(rows) + 1, len(names))
         return [int(line) for line in drawn]
     column = header.index("device")
-    line_of = {row[column].strip(): line for line, row in enumerate(rows, 1) if len(row) > column}
+    line_of: dict[str, int] = {}
+    for line, row in enumerate(rows[1:], 2):
+        name = row[column].strip() if len(row) > column else ""
+        if name in line_of:
+            raise ExperimentError(
+                f"line {line} of {file} names the device '{name}' again (first in line "
+                f"{line_of[name]}). Keep one of them."
+            )
+        line_of[name] = line
     if missing := [name for name in names if name not in line_of]:
         raise ExperimentError(
             f"{file} has no row for the device '{missing[0]}' ({len(missing)} of {len(names)} "

@@ -22,7 +22,7 @@ from skerry.engine.participation.sampler import Sample
 from skerry.engine.server import Memory
 from skerry.errors import SkerryError
 from skerry.files import plain_path, written
-from skerry.methods.method import Method, Traffic
+from skerry.methods.method import Method, Traffic, server_messages, traffic_of
 
 if TYPE_CHECKING:
     from skerry.engine.stack import ServerGroup, Stack
@@ -184,33 +184,6 @@ def _reached(sent: int, dial: float | None, sampled_k: Ints, changed: Ints, ever
         known = [everyone]
     alike = (some for some in known if len(some) and sent % len(some) == 0)
     return next(alike, everyone if sent >= len(everyone) else both)
-
-
-def traffic_of(method: Method, sampled: int, receivers: int, everyone: int) -> Traffic:
-    """The vectors of a server round, as a method's attributes tell."""
-    down = method.down * receivers + method.down_to_sampled * sampled
-    return Traffic(method.up * sampled, down + method.down_to_all * everyone)
-
-
-def server_messages(
-    method: Method, up: float, down: float, receivers: Ints | None, everyone: Ints
-) -> ServerMessages:
-    """The messages of a server round, for vectors of so many bytes.
-
-    The primitive reaches the `receivers`, which are all devices that S2A reaches, or only the
-    sampled ones (None).
-    """
-    only_sampled = receivers is None
-    to_all, own = (0, method.down) if only_sampled else (method.down, 0)
-    if only_sampled and not method.down_to_all:
-        to_all, own = method.down, 0
-    return ServerMessages(
-        up=method.up * up,
-        down=(to_all + method.down_to_all) * down,
-        down_to_sampled=(own + method.down_to_sampled) * down,
-        reached=everyone if method.down_to_all else receivers,
-        to_all=bool(method.down_to_all) or not only_sampled,
-    )
 
 
 def check_uplink(name: str, method: Method, sent: Traffic, sampled: int) -> None:

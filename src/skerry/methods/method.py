@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from skerry.clock.times import Ints, ServerMessages
     from skerry.config.methods import Rule
     from skerry.config.presets import SettingsFunction
     from skerry.plugins.context import Context
@@ -190,6 +191,35 @@ def overrides(method: Method, *hooks: str) -> bool:
     """Whether a method has any of these hooks of its own."""
     kind = type(getattr(method, "inner", method))  # of a method that is adapted
     return any(getattr(kind, hook) is not getattr(Method, hook) for hook in hooks)
+
+
+def traffic_of(method: Method, sampled: int, receivers: int, everyone: int) -> Traffic:
+    """The vectors of a server round, as a method's attributes tell."""
+    down = method.down * receivers + method.down_to_sampled * sampled
+    return Traffic(method.up * sampled, down + method.down_to_all * everyone)
+
+
+def server_messages(
+    method: Method, up: float, down: float, receivers: Ints | None, everyone: Ints
+) -> ServerMessages:
+    """The messages of a server round, for vectors of so many bytes.
+
+    The primitive reaches the `receivers`, which are all devices that S2A reaches, or only the
+    sampled ones (None).
+    """
+    from skerry.clock.times import ServerMessages
+
+    only_sampled = receivers is None
+    to_all, own = (0, method.down) if only_sampled else (method.down, 0)
+    if only_sampled and not method.down_to_all:
+        to_all, own = method.down, 0
+    return ServerMessages(
+        up=method.up * up,
+        down=(to_all + method.down_to_all) * down,
+        down_to_sampled=(own + method.down_to_sampled) * down,
+        reached=everyone if method.down_to_all else receivers,
+        to_all=bool(method.down_to_all) or not only_sampled,
+    )
 
 
 def count_companions(method: Method) -> int:
