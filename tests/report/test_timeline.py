@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import skerry
 from conftest import small
-from skerry.analysis.pricing import PricedRun, message_bytes, run_clock
+from skerry.analysis.pricing import PricedRun, recorded_sizes, run_clock
 from skerry.analysis.run_table import RunTable
 from skerry.analysis.timeline import ACTIVITIES, choose_devices, read_timelines, usual_rounds
 from skerry.cli.main import app
@@ -58,7 +58,7 @@ def test_segments_fill_the_time_of_a_device(table, rounds):
     found = read(table, rounds)
     for label, run in runs_of(table).items():
         states = [np.zeros((5, 12))]
-        priced = PricedRun(run, message_bytes(run, table.histories[run.key]), 7)
+        priced = PricedRun(run, recorded_sizes(run, table.histories[run.key]), 7)
 
         def watch(t, phase, times, states=states):
             if phase == "server":

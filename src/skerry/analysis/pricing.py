@@ -60,7 +60,7 @@ def price(table: "RunTable", clock: Clock) -> "RunTable":
         if not run.rounds_done:  # it has failed or waits, so it took no time
             continue
         messages = recorded_messages(history)
-        one = PricedRun(run, message_bytes(run, history), run.rounds_done, messages)
+        one = PricedRun(run, recorded_sizes(run, history), run.rounds_done, messages)
         keys[run.key] = one.key
         known = timed.setdefault(one.key, one)
         if one.rounds > known.rounds:  # a stop rule has ended the other one earlier
@@ -211,7 +211,7 @@ def _method_of(experiment: "Experiment") -> Method:
     return registry.build("method", choice.name, choice.options_for("method"), Method)
 
 
-def message_bytes(run: "Run", history: "History") -> tuple[float, float, float]:
+def recorded_sizes(run: "Run", history: "History") -> tuple[float, float, float]:
     """Bytes of one message up, down and between devices, from the recorded totals."""
     found = []
     for link in LINKS:

@@ -218,6 +218,10 @@ def undominated(points: Mapping[str, tuple[float, float]]) -> list[str]:
     return sorted(best, key=lambda name: points[name][0])
 
 
+DRAINS = ("joules_computing", "joules_talking")
+"""The measures that tell what drains devices; the rest of their energy goes while they wait."""
+
+
 @dataclass(frozen=True)
 class Priced:
     """Runs under one clock, with who is first at a target, and at what cost."""
@@ -242,11 +246,25 @@ class Priced:
 
     @cached_property
     def finals(self) -> dict[str, dict[tuple[Cell, str], Estimate]]:
-        """What whole runs cost, and the share of time that devices wait."""
+        """What whole runs cost, the share of time that devices wait, and what drains them."""
         finished = self.table.finished
         done = finished.arrange("rounds", [run.rounds_done for run in finished.runs])
-        read = {name: self.table.read_measure(name) for name in ("seconds", "joules", "waiting")}
+        names = ("seconds", "joules", "waiting", *DRAINS)
+        read = {name: self.table.read_measure(name) for name in names if name in finished.measures}
         return {name: cells.estimates() for name, cells in {"rounds": done, **read}.items()}
+
+    def drains(self, cell: Cell, label: str) -> dict[str, float] | None:
+        """Percent of the energy of whole runs for computing, messages and waiting; None where the
+        clock has no energy."""
+        joules = self.finals["joules"][cell, label].mean
+        if not joules > 0 or not all(name in self.finals for name in DRAINS):
+            return None
+        computing, talking = (100 * self.finals[n][cell, label].mean / joules for n in DRAINS)
+        return {
+            "computing": computing,
+            "messages": talking,
+            "waiting": max(0.0, 100 - computing - talking),
+        }
 
     @cached_property
     def scores(self) -> dict[tuple[Cell, str], Estimate]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from skerry.analysis import rebuild
-from skerry.analysis.pricing import PricedRun, message_bytes, run_clock
+from skerry.analysis.pricing import PricedRun, recorded_sizes, run_clock
 from skerry.clock.devices import Array
 from skerry.clock.settings import Clock
 from skerry.clock.times import Times
@@ -86,7 +86,7 @@ def read_timelines(
     with suppress(SkerryError):  # data that are not on this machine
         fleet = replace(fleet, labels=tuple(rebuild.device_names(first, fleet)))
     priced = {
-        label: PricedRun(run, message_bytes(run, histories[run.key]), run.rounds_done)
+        label: PricedRun(run, recorded_sizes(run, histories[run.key]), run.rounds_done)
         for label, run in runs.items()
     }
     for one in priced.values():

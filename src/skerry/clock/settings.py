@@ -50,7 +50,7 @@ class Compute(Section):
         return slow
 
 
-class Links(Section):
+class D2D(Section):
     """Messages between neighbours (D2D)."""
 
     bandwidth: Bandwidth | None = None
@@ -106,7 +106,7 @@ class Clock(Section):
     uplink, downlink and d2d (bandwidths). Without the column device, every device draws a row by
     the seed."""
     compute: Compute = Compute()
-    d2d: Links = Links()
+    d2d: D2D = D2D()
     uplink: Uplink = Uplink()
     downlink: Downlink = Downlink()
     server: Ports = Ports()

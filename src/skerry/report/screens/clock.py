@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from skerry.clock.devices import check_table
-from skerry.clock.settings import Clock, Downlink, Links, Uplink
+from skerry.clock.settings import D2D, Clock, Downlink, Uplink
 from skerry.clock.units import write_joules, write_seconds
 from skerry.files import written
 from skerry.report.text import plural
@@ -58,7 +58,7 @@ def _step(clock: Clock) -> str:
     return "; ".join(told)
 
 
-def _message(link: Links | Uplink | Downlink, size: int) -> str:
+def _message(link: D2D | Uplink | Downlink, size: int) -> str:
     took = link.latency + (0.0 if link.bandwidth is None else size / link.bandwidth)
     without = " (no limit of bandwidth)" if link.bandwidth is None else ""
     return f"{write_seconds(took)}{without}, {write_joules(link.joules_per_byte * size)}"

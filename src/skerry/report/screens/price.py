@@ -132,7 +132,7 @@ def price_sentences(priced: Priced) -> list[str]:
         f"{about}{line[0].lower() if about else line[0]}{line[1:]}"
         for cell in priced.cells
         for about in [_about(priced, cell)]
-        for line in (*_firsts(priced, cell), *_fronts(priced, cell))
+        for line in (*_firsts(priced, cell), *_drains(priced, cell), *_fronts(priced, cell))
     ]
 
 
@@ -264,6 +264,18 @@ def _explain_turn(priced: Priced, cell: Cell) -> str:
         f"devices wait {waiting[a]:.0f} % of the time with {one} and {waiting[b]:.0f} % with "
         f"{other}."
     )
+
+
+def _drains(priced: Priced, cell: Cell) -> Iterator[str]:
+    """What drains the devices: some fleets train themselves empty, others talk."""
+    told: dict[str, list[str]] = {}
+    for label in priced.reach.labels(cell):
+        if shares := priced.drains(cell, label):
+            words = ", ".join(f"{share:.0f} % for {what}" for what, share in shares.items())
+            told.setdefault(words, []).append(label)
+    if told:
+        parts = [f"{words} with {_list(labels)}" for words, labels in told.items()]
+        yield f"Devices need their energy {'; '.join(parts)}."
 
 
 def _fronts(priced: Priced, cell: Cell) -> Iterator[str]:

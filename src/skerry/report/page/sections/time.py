@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from skerry.analysis.pricing import PricedRun, message_bytes
+from skerry.analysis.pricing import PricedRun, recorded_sizes
 from skerry.analysis.run_table import RunTable, open_stores
 from skerry.analysis.timeline import Timeline, Timelines, read_timelines
 from skerry.clock.settings import Clock
@@ -104,7 +104,7 @@ def _timelines(data: ReportData) -> tuple[dict[str, list[dict[str, Any]]], list[
         same: dict[object, list[int]] = {}  # cells whose runs take the same time
         for cell in range(len(data.grid.cells)):
             if runs := _first_seed(data, cell):
-                sizes = {one.key: message_bytes(one, histories[one.key]) for one in runs.values()}
+                sizes = {one.key: recorded_sizes(one, histories[one.key]) for one in runs.values()}
                 timed = (PricedRun(one, sizes[one.key], one.rounds_done) for one in runs.values())
                 same.setdefault((*runs, *(one.key for one in timed)), []).append(cell)
         if len(same) > MOST_DRAWN:
