@@ -1,8 +1,9 @@
 """Seconds and joules of recorded runs under any clock, without running anything again.
 
 Who is linked, awake and sampled follows from an experiment and its seed, and the sizes of messages
-from what was recorded (where compressed links change, as their mean over the run). Runs that differ only in what is learned, such as the stepsize, take the
-same time, so that many runs cost little more than a few.
+from what was recorded (where compressed links change, as their mean over the run). Runs that differ
+only in what is learned, such as the stepsize, take the same time, so that many runs cost little
+more than a few.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -92,7 +93,7 @@ def has_own_times(run: "Run", clock: Clock) -> bool:
 
 
 def _refusal(experiment: "Experiment") -> str:
-    """Why the record of a run does not tell what happened in its server rounds; empty if it does."""
+    """Why the record of a run does not tell who took part in its server rounds, or nothing."""
     server, method = experiment.server, experiment.method.name
     if not server.is_there:
         return ""
@@ -143,8 +144,8 @@ class PricedRun:
         if reason and file:
             raise RecordsError(
                 f"run {self.run.key} cannot be priced by another clock than its own "
-                f"({written(file)}), because {reason}. Leave the clock out: the run has recorded its "
-                "seconds and joules."
+                f"({written(file)}), because {reason}. Leave the clock out: the run has recorded "
+                "its seconds and joules."
             )
         if reason:
             raise RecordsError(

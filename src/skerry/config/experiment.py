@@ -125,7 +125,8 @@ class Experiment(Section, ignored_types=(cached_property,)):
             field = "over_sample" if server.deadline is None else "deadline"
             yield (
                 (f"server.{field}", "clock.file"),
-                f"server.{field} needs a clock, which says when messages arrive (got none). {clock}",
+                f"server.{field} needs a clock, which says when messages arrive (got none). "
+                + clock,
             )
         timed = [name for name in ("clock", *GROUPS["clock"]) if name in self.evaluate.measures]
         if timed:

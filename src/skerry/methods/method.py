@@ -125,13 +125,13 @@ class Method:
 
     mixed_arrays: ClassVar[int] = 1
     """The number of arrays that are mixed over links in each round; messages are counted by it."""
-    up: ClassVar[int] = 1
+    up: int = 1
     """Vectors that a sampled device sends in a server round."""
-    down: ClassVar[int] = 1
+    down: int = 1
     """Vectors that each device receives that the primitive reaches."""
-    down_to_sampled: ClassVar[int] = 0
+    down_to_sampled: int = 0
     """Vectors that each sampled device receives beside those."""
-    down_to_all: ClassVar[int] = 0
+    down_to_all: int = 0
     """Vectors that each device that S2A would reach receives beside those, for any primitive."""
     allows_private: ClassVar[bool] = False
     """Whether it may be used with `model.private` although it overrides `mix` or `aggregate`. The
