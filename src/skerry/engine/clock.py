@@ -132,7 +132,7 @@ class StackClock:
     # Server rounds
 
     def call(self, group: "ServerGroup", called_k: Ints, lanes: slice) -> InTime:
-        """Who is in time, of the devices that the server calls."""
+        """Which of the called devices are in time."""
         column, server = self._within(lanes), group.server
         up = float(self._sizes[lanes.start, UP] * (group.method or Method()).up)
         began = float(self.times.ready(called_k, column)[0])

@@ -113,7 +113,7 @@ class Server(Section, extra="allow"):
     at_least: Annotated[Count, KeyedIfSet()] = 1
     """Devices that must be in time for the deadline; with fewer, the server round is void."""
     over_sample: Annotated[AtLeastZero, Field(le=LARGEST), KeyedIfSet()] = 0
-    """Devices that the server calls beyond K; the first K to arrive count. Needs a clock."""
+    """Devices that are called beyond K; the first K to arrive count. Needs a clock."""
 
     def faults(self) -> Iterable[Fault]:
         for field in RANGES:
@@ -177,7 +177,7 @@ class Server(Section, extra="allow"):
             )
 
     def call_faults(self, devices: int) -> Iterator[Fault]:
-        """Whether as many devices as the server calls can exist."""
+        """Whether there are as many devices as are called."""
         if not self.is_there or not self.over_sample:
             return
         most = max(self.sampled, self.sampled_end or 0)
