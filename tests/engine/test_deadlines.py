@@ -140,9 +140,10 @@ def test_a_lane_does_not_depend_on_its_neighbours(small, clock_file):
 
 
 def test_dropped_lanes_leave_the_clock(small, clock_file):
-    """The others go on with their own accounts."""
+    """The others go on with their own accounts, also where they share a server."""
     base = small(clock_file(), "server.period=2")
-    world, lanes = build_world(base), calls_of(base)
+    world, calls = build_world(base), calls_of(base)
+    lanes = [*calls, *(one.with_settings("training.stepsize=0.02") for one in calls)]
     whole = follow(stack := build_stack(world, lanes))
     kept = {}
     for moment in simulate(stack):
@@ -161,8 +162,11 @@ def test_resumed_equals_uninterrupted_to_the_bit(small, clock_file):
     for moment in simulate(stack):
         if moment.phase == "end" and moment.round == 3:
             saved = keep_lanes(moment.state, list(range(len(stack))))
-    whole, resumed = follow(stack), follow(build_stack(build_world(base), calls_of(base)), saved)
+    again = build_stack(build_world(base), calls_of(base))
+    found = measure_clocks(again, saved.memory)
+    whole, resumed = follow(stack), follow(again, saved)
     assert saved.memory[CLOCK].any()
+    assert np.array_equal(found["seconds"], whole[3][1]["seconds"])
     assert [*resumed] == [4, 5, 6, 7]
     for t, (X, measured, _) in resumed.items():
         assert torch.equal(X, whole[t][0])
