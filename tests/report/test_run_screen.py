@@ -9,6 +9,7 @@ from rich.console import Console
 import skerry
 from skerry.analysis.cells import Cells, ComparedCells
 from skerry.analysis.compare import compare, find_best_label
+from skerry.analysis.rebuild import first_server_round, sampled_devices
 from skerry.analysis.results import Lane, Results
 from skerry.analysis.statistics import estimate
 from skerry.config.experiment import Experiment
@@ -16,7 +17,6 @@ from skerry.config.measures import traits
 from skerry.config.presets import with_preset
 from skerry.engine.participation.sampler import Sampler
 from skerry.engine.world import build_world
-from skerry.analysis.rebuild import first_server_round, sampled_devices
 from skerry.report.screens.run import describe_leaders, save_figures, summary_table
 from skerry.report.style import colours, label_styles
 from skerry.report.words import describe_network, describe_runs
