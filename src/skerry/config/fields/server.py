@@ -149,7 +149,8 @@ class Server(Section, extra="allow"):
         if not self.is_timed or not self.is_there:
             return
         field = "over_sample" if self.deadline is None else "deadline"
-        most = min(self.sampled, self.sampled_end or self.sampled)
+        end = self.sampled_end if self.has_schedule("sampled") else None
+        most = min(self.sampled, end or self.sampled)
         if self.deadline is not None and self.at_least > most and self.selection != "bernoulli":
             yield (
                 ("server.at_least", "server.sampled", "server.sampled_end"),
