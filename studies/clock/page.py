@@ -409,10 +409,11 @@ def page(results: Results) -> str:
         f"{edge_words(results)} Time does not change what is learned, so the "
         f"{len(results.runs.rows)} runs were made once, and each clock was applied to the records.",
         "",
-        "**Chosen after the first results were seen**, so to be read as exploration: the slow uplink "
-        "of 10 kB/s (50 kB/s changed almost nothing, hidden behind the server's own link); stepsizes "
-        "tuned by rounds for all costs, instead of by each cost; the control with a wide server; and "
-        "the count of cells that are tied in rounds and decided in seconds. All four clocks have the "
+        "**Chosen after the first results were seen**, so to be read as exploration: the slow "
+        "uplink of 10 kB/s (50 kB/s changed almost nothing, hidden behind the server's own link); "
+        "stepsizes tuned by rounds for all costs, instead of by each cost; the control with a wide "
+        "server; and the count of cells that are tied in rounds and decided in seconds. All four "
+        "clocks have the "
         "narrow link of the server, on which the result rests.",
         "",
         "```sh",

@@ -80,7 +80,7 @@ ROWS = [
         "rounds must be at least 1 (got 0).",
         "unknown topology 'rign'; did you mean 'ring'?",
         "unknown field 'foo'. An experiment takes: name, seed, rounds, stop, network, data, task, "
-        "model, training, server, availability, method, evaluate.",
+        "model, training, server, availability, method, evaluate, clock.",
         "unknown field 'model.hiden'; did you mean 'hidden'? [model] takes: name, weights, "
         "private; model 'mlp' adds: hidden.",
         "server.sampled must be between 1 and network.devices (got 20 of 10 devices).",

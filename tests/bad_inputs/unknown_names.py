@@ -7,7 +7,8 @@ SERVER = (
     "momentum, learning_rate, dampening, second_momentum, smallest, compression, "
     "compression_share, compressed, error_feedback, beta_schedule, beta_end, "
     "sampled_schedule, sampled_end, period_schedule, "
-    "period_end, switch_round, change_every, bias_cost, sampled_target, period_target, adapt_over"
+    "period_end, switch_round, change_every, bias_cost, sampled_target, period_target, adapt_over, "
+    "deadline, at_least, over_sample"
 )
 
 ROWS = [
@@ -21,7 +22,7 @@ ROWS = [
         "[netwrok]\ndevices = 3",
         "unknown field 'netwrok'; did you mean 'network'? An experiment takes: name, seed, "
         "rounds, stop, network, data, task, model, training, server, availability, method, "
-        "evaluate.",
+        "evaluate, clock.",
     ),
     toml(
         "field of another section",
@@ -36,7 +37,7 @@ ROWS = [
         "devices = 3",
         "unknown field 'devices'; did you mean 'network.devices'? An experiment takes: name, "
         "seed, rounds, stop, network, data, task, model, training, server, availability, method, "
-        "evaluate.",
+        "evaluate, clock.",
     ),
     toml(
         "unknown field of a section with options",

@@ -48,6 +48,7 @@ CALLS = {
     "never in time": "server.deadline=0.001",
     "always in time": "server.deadline=1000",
 }
+CALLS_OF_ALL = tuple(CALLS.values())
 PRIMITIVES = ("s2s", "s2a", "blend")
 WORLDS = {
     "plain": ("parallel", ""),
@@ -77,7 +78,7 @@ def clock_file(tmp_path):
     return write
 
 
-def calls_of(base, calls=CALLS.values()):
+def calls_of(base, calls=CALLS_OF_ALL):
     return [
         base.with_settings(f"server.primitive={primitive}", *call.split())
         for primitive, call in product(PRIMITIVES, calls)
@@ -121,7 +122,7 @@ def test_reference_equals_stack(small, clock_file, channel, ports, settings):
 
 
 def test_a_lane_does_not_depend_on_its_neighbours(small, clock_file):
-    """Clocks of other lanes, and lanes without one, change nothing; a lane alone has its numbers."""
+    """Neither other clocks nor lanes without one change the numbers of a lane."""
     base = small(clock_file("one_by_one", PORTS), "server.period=2", "server.sampled=6")
     other = base.with_settings(clock_file("shared"))
     world = build_world(base, dtype=torch.float64)
@@ -139,9 +140,10 @@ def test_a_lane_does_not_depend_on_its_neighbours(small, clock_file):
 
 
 def test_dropped_lanes_leave_the_clock(small, clock_file):
-    """The others go on with their own accounts."""
+    """The others go on with their own accounts, also where they share a server."""
     base = small(clock_file(), "server.period=2")
-    world, lanes = build_world(base), calls_of(base)
+    world, calls = build_world(base), calls_of(base)
+    lanes = [*calls, *(one.with_settings("training.stepsize=0.02") for one in calls)]
     whole = follow(stack := build_stack(world, lanes))
     kept = {}
     for moment in simulate(stack):
@@ -160,8 +162,11 @@ def test_resumed_equals_uninterrupted_to_the_bit(small, clock_file):
     for moment in simulate(stack):
         if moment.phase == "end" and moment.round == 3:
             saved = keep_lanes(moment.state, list(range(len(stack))))
-    whole, resumed = follow(stack), follow(build_stack(build_world(base), calls_of(base)), saved)
-    assert saved is not None and saved.memory[CLOCK].any()
+    again = build_stack(build_world(base), calls_of(base))
+    found = measure_clocks(again, saved.memory)
+    whole, resumed = follow(stack), follow(again, saved)
+    assert saved.memory[CLOCK].any()
+    assert np.array_equal(found["seconds"], whole[3][1]["seconds"])
     assert [*resumed] == [4, 5, 6, 7]
     for t, (X, measured, _) in resumed.items():
         assert torch.equal(X, whole[t][0])
@@ -319,9 +324,10 @@ def test_adaptive_schedules_are_timed(small, clock_file):
     "selection", ["one_each", "weighted", "round_robin", "bernoulli", "timed_plugins:in_words"]
 )
 def test_selections_beside_the_loop(small, clock_file, selection):
-    base = small(clock_file(), "server.period=1", "server.sampled=6", f"server.selection={selection}",
-                 "server.deadline=0.22", "data.intra=dirichlet", "data.alpha=1.0",
-                 "network.components=3")  # fmt: skip
+    fleet = "server.period=1 server.sampled=6 server.deadline=0.22 network.components=3"
+    data = "data.intra=dirichlet data.alpha=1.0"
+    settings = f"{fleet} {data} server.selection={selection}"
+    base = small(clock_file(), *settings.split())
     world = build_world(base, dtype=torch.float64)
     stack = build_stack(world, calls_of(base, [""]))
     fast = follow(stack)

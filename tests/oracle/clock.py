@@ -1,7 +1,7 @@
 """The clock of a fleet, device by device, as the rules of the recursion read.
 
-The speeds of the devices are shared with the fast engine, as its random draws are; the arithmetic is
-not.
+The speeds of the devices are shared with the fast engine, as its random draws are; the arithmetic
+is not.
 """
 
 from skerry.clock.devices import device_speeds

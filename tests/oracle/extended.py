@@ -1,7 +1,7 @@
 """Algorithm 1 with the extensions of the fast engine, except methods that keep arrays.
 
-These are local epochs, sleep, deadlines, weights, optimizers, schedules of beta, K and H, compressed messages,
-and private parts of models.
+These are local epochs, sleep, clocks and deadlines, weights, optimizers, schedules of beta, K and
+H, compressed messages, and private parts of models.
 
 Methods that keep more than a model are in `oracle/methods.py`.
 """

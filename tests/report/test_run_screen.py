@@ -82,6 +82,12 @@ def test_a_server_that_changes_is_told_as_it_is_at_first(settings, words):
     assert words in describe_runs([with_preset(plain, "tt_hf"), plain])
 
 
+def test_a_deadline_is_told():
+    settings = ["clock.file=wifi_home", "server.deadline=0.5", "server.over_sample=4"]
+    words = "server samples 20 every 5 rounds; the first of 24 called; deadline 0.5 s;"
+    assert words in describe_runs([Experiment.parse({}, settings)])
+
+
 def test_a_primitive_has_one_colour_everywhere_and_no_two_share_one():
     few = colours(["s2a", "s2s"])
     many = colours(["s2s", "s2a", "blend(0.25)", "blend(0.5)", "none", "mine:own"])

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import skerry
+from recorded_runs import PlugPulledError, assert_same, lanes_of, record
 from skerry.clock.times import MEASURES
 from skerry.config.experiment import Experiment
+from skerry.errors import RecordsError
 
 CLOCK = """
 [compute]
@@ -111,3 +113,105 @@ def test_measured_during_the_run_as_priced_afterwards(small, folder, compare, se
         assert np.array_equal(plain[name], timed[name], equal_nan=True), name
     if "awake=0.0" not in settings:
         assert timed["seconds"].max() > 0
+
+
+TIMED = "server.deadline=0.35 server.over_sample=2 server.sampled=6 server.period=2"
+
+
+def test_resumed_runs_end_with_the_same_times(small, folder):
+    """Through checkpoints on the disk, with lanes that have no clock beside them."""
+    timed = small("clock.file=clock.toml", *TIMED.split(), "rounds=8")
+    lanes = [*lanes_of(timed), *lanes_of(small("rounds=8"))]
+    undisturbed = record(folder / "whole", lanes)
+    for stop_after in (1, 3, 6):
+        with pytest.raises(PlugPulledError):
+            record(folder / "parts", lanes, stop_after)
+    assert_same(record(folder / "parts", lanes), undisturbed)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "server.period_schedule=adaptive server.period_target=0.01",
+        "server.selection=importance",
+        "server.selection=timed_plugins:my_uniform",
+        "server.primitive=timed_plugins:my_s2a",
+        "method.name=timed_plugins:Doubled",
+        TIMED,
+    ],
+)
+def test_what_pricing_refuses_is_measured_during_the_run(small, folder, settings):
+    """Its own columns stand, also under its own clock; another clock is refused."""
+    base = small("clock.file=clock.toml", *settings.split())
+    skerry.run(base, out=folder / "timed")
+    recorded = skerry.load(folder / "timed")
+    assert recorded["seconds"].is_monotonic_increasing
+    assert recorded["seconds"].max() > 0
+    own = skerry.load(folder / "timed", clock="clock.toml")
+    assert [own[name].tolist() for name in MEASURES] == [
+        recorded[name].tolist() for name in MEASURES
+    ]
+    other = {"compute": {"seconds_per_step": 1.0}}
+    with pytest.raises(
+        RecordsError, match=r"by another clock than its own \(clock.toml\), because"
+    ):
+        skerry.load(folder / "timed", clock=other)
+    (folder / "clock.toml").write_text(CLOCK.replace("0.05", "0.06"))
+    with pytest.raises(RecordsError, match="by another clock than its own"):
+        skerry.load(folder / "timed", clock="clock.toml")
+
+
+def test_a_run_with_a_clock_may_be_priced_by_another(small, folder):
+    """Without deadlines time changes nothing, so that any clock may be asked for."""
+    skerry.run(small("clock.file=clock.toml"), out=folder / "timed")
+    skerry.run(small(), out=folder / "plain")
+    other = {"compute": {"seconds_per_step": 1.0}}
+    timed, plain = (skerry.load(folder / name, clock=other) for name in ("timed", "plain"))
+    assert timed["seconds"].tolist() == plain["seconds"].tolist() == [*map(float, range(8))]
+
+
+def test_a_run_may_stop_after_so_many_seconds(small, folder):
+    base = small("clock.file=clock.toml", "rounds=50", "stop=seconds >= 1.5")
+    (lane,) = skerry.run(base)
+    seconds = lane.history["seconds"]
+    assert seconds[-1] >= 1.5 > seconds[-2]
+    assert len(seconds) < 50
+
+
+def test_the_content_of_a_clock_is_in_the_key(small, folder):
+    """And of the table of its devices; a run without a clock has the key that it had."""
+    clock, table = folder / "clock.toml", folder / "phones.csv"
+    table.write_text("seconds_per_step\n0.1\n0.2\n")
+    keys = [small().key(), small("clock.file=clock.toml").key()]
+    clock.write_text(CLOCK + "\n")
+    keys.append(small("clock.file=clock.toml").key())
+    clock.write_text(f'devices = "phones.csv"\n{CLOCK}')
+    keys.append(small("clock.file=clock.toml").key())
+    table.write_text("seconds_per_step\n0.1\n0.3\n")
+    keys.append(small("clock.file=clock.toml").key())
+    assert len({*keys}) == 5
+    assert small("clock.file=clock.toml").world_key() == small().world_key()
+
+
+def test_a_clock_is_found_beside_its_experiment(small, folder, monkeypatch):
+    """As every path of an experiment file, from wherever it is run."""
+    (folder / "mine.toml").write_text(small("clock.file=clock.toml", "rounds=2").to_toml())
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    here = Experiment.load(folder / "mine.toml")
+    key = here.key()
+    (lane,) = skerry.run(here)
+    assert lane.final["seconds"] > 0
+    (folder / "clock.toml").unlink()
+    assert Experiment.load(folder / "mine.toml").key() != key
+
+
+def test_lanes_with_and_without_a_clock_share_a_stack(small, folder):
+    (folder / "slow.toml").write_text(CLOCK.replace("0.05", "0.5"))
+    base = small("rounds=3")
+    results = skerry.run([base, base.replace(clock={"file": "clock.toml"}),
+                          base.replace(clock={"file": "slow.toml"})])  # fmt: skip
+    finals = [lane.final for lane in results]
+    assert [("seconds" in one) for one in finals] == [False, True, True]
+    assert finals[2]["seconds"] > finals[1]["seconds"] > 0
+    assert len({one["average_loss"] for one in finals}) == 1

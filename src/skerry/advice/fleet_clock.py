@@ -10,7 +10,7 @@ from skerry.analysis.pricing import Array, PlannedRun, PricedRun, clock_columns
 from skerry.clock.settings import Clock
 from skerry.config import labels
 from skerry.config.experiment import Experiment
-from skerry.engine.message_sizes import BYTES_PER_PARAMETER, message_bytes
+from skerry.engine.message_sizes import BYTES_PER_PARAMETER, bytes_per_message
 from skerry.engine.stack import build_stack
 from skerry.errors import SkerryError, argument
 from skerry.network.fleet import Fleet, build_fleet
@@ -110,7 +110,7 @@ class FleetClock:
         kind = f"{candidate.preset} {candidate.has_server}"
         if kind not in self._sizes:
             lane = run.model_copy(update={"seed": self.world.seed})
-            up, down, d2d = message_bytes(build_stack(self.world, [lane]))[0]
+            up, down, d2d = bytes_per_message(build_stack(self.world, [lane]))[0]
             self._sizes[kind] = float(up), float(down), float(d2d)
         return self._sizes[kind]
 

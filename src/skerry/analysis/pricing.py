@@ -97,7 +97,7 @@ def has_own_times(run: "Run", clock: Clock) -> bool:
 
 
 def _obstacle(experiment: "Experiment") -> str:
-    """Why the record of a run does not tell what happened in its server rounds; empty if it does."""
+    """Why the record of a run does not tell who took part in its server rounds, or nothing."""
     server, method = experiment.server, experiment.method.name
     if not server.is_there:
         return ""

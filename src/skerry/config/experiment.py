@@ -114,7 +114,7 @@ class Experiment(Section, ignored_types=(cached_property,)):
                     f"server.{field} must be between 1 and network.devices (got {sampled} of "
                     f"{network.devices} devices). Lower server.{field} or raise network.devices.",
                 )
-        yield from wrong_sizes or server.call_faults(network.devices)
+        yield from server.call_faults(network.devices)
 
     def _clock_faults(self) -> Iterable[Fault]:
         """What needs a clock, if there is none."""
@@ -125,7 +125,8 @@ class Experiment(Section, ignored_types=(cached_property,)):
             field = "over_sample" if server.deadline is None else "deadline"
             yield (
                 (f"server.{field}", "clock.file"),
-                f"server.{field} needs a clock, which says when messages arrive (got none). {clock}",
+                f"server.{field} needs a clock, which says when messages arrive (got none). "
+                + clock,
             )
         timed = [name for name in ("clock", *GROUPS["clock"]) if name in self.evaluate.measures]
         if timed:

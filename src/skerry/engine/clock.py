@@ -16,11 +16,11 @@ from skerry.clock.deadline import InTime, in_time
 from skerry.clock.devices import device_speeds
 from skerry.clock.settings import Clock, read_clock
 from skerry.clock.times import ACCOUNTS, MEASURES, Ints, Neighbours, ServerMessages, Times
-from skerry.engine.message_sizes import D2D, DOWN, UP, message_bytes
+from skerry.engine.message_sizes import D2D, DOWN, UP, bytes_per_message
 from skerry.engine.missed_messages import CatchUp
 from skerry.engine.participation.sampler import Sample
 from skerry.engine.server import Memory
-from skerry.errors import SkerryError
+from skerry.errors import ExperimentError, SkerryError
 from skerry.files import plain_path, written
 from skerry.methods.method import Method, Traffic, server_messages, traffic_of
 
@@ -33,9 +33,14 @@ Array = NDArray[np.float64]
 
 
 def clock_of_file(file: str) -> Clock:
-    """The clock that an experiment names."""
+    """The clock that an experiment names; faults of its fields name the file."""
     found = plain_path(file)
-    return read_clock(found if found != file else written(file))
+    name = found if found != file else written(file)
+    try:
+        return read_clock(name)
+    except ExperimentError as error:
+        faults = [one if name in one else f"{name}: {one}" for one in error.faults]
+        raise ExperimentError(*faults) from None
 
 
 def build_clocks(stack: "Stack") -> tuple["StackClock", ...]:
@@ -68,7 +73,7 @@ class StackClock:
 
     def __init__(self, stack: "Stack", file: str):
         world, clock = stack.world, clock_of_file(file)
-        self._stack, self._sizes = stack, message_bytes(stack)
+        self._stack, self._sizes = stack, bytes_per_message(stack)
         self.columns: list[slice] = []
         """The lanes of each column of `times`."""
         for group in stack.servers:
@@ -127,7 +132,7 @@ class StackClock:
     # Server rounds
 
     def call(self, group: "ServerGroup", called_k: Ints, lanes: slice) -> InTime:
-        """Who is in time, of the devices that the server calls."""
+        """Which of the called devices are in time."""
         column, server = self._within(lanes), group.server
         up = float(self._sizes[lanes.start, UP] * (group.method or Method()).up)
         began = float(self.times.ready(called_k, column)[0])
@@ -190,8 +195,8 @@ def check_uplink(name: str, method: Method, sent: Traffic, sampled: int) -> None
     """Refuse a method whose messages are longer than the deadline was computed with."""
     if sent.up != method.up * sampled:
         raise SkerryError(
-            f"method '{name}' must say in its attribute up how many vectors a sampled device sends, "
-            f"because a deadline needs to know it before (got {sent.up} from {sampled} devices, "
+            f"method '{name}' must say in its attribute up how many vectors a sampled device "
+            f"sends, because a deadline needs to know it (got {sent.up} from {sampled} devices, "
             f"up = {method.up}). Set up in the class."
         )
 

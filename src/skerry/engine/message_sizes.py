@@ -15,7 +15,7 @@ LINKS = ("uplink", "downlink", "d2d")
 UP, DOWN, D2D = range(3)
 
 
-def message_bytes(stack: "Stack") -> NDArray[np.int64]:
+def bytes_per_message(stack: "Stack") -> NDArray[np.int64]:
     """The bytes of one message of every lane over each kind of link, [L, links]."""
     parameters = stack.world.shared_parameters
     sizes = np.full((len(stack), len(LINKS)), BYTES_PER_PARAMETER * parameters)

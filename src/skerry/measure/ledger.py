@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skerry.engine.message_sizes import BYTES_PER_PARAMETER as BYTES_PER_PARAMETER
-from skerry.engine.message_sizes import D2D, DOWN, LINKS, UP, message_bytes
+from skerry.engine.message_sizes import D2D, DOWN, LINKS, UP, bytes_per_message
 from skerry.engine.missed_messages import CatchUp
 from skerry.engine.round import ServerRound
 from skerry.engine.stack import Stack
@@ -45,7 +45,7 @@ class Ledger:
 
     def measure(self, stack: Stack) -> dict[str, NDArray[Any]]:
         """Messages and bytes so far, for the lanes of a stack."""
-        counts, sizes = self._rows(stack.keys), message_bytes(stack)
+        counts, sizes = self._rows(stack.keys), bytes_per_message(stack)
         messages = {f"{link}_messages": counts[:, i].copy() for i, link in enumerate(LINKS)}
         sent = {f"{link}_bytes": counts[:, i] * sizes[:, i] for i, link in enumerate(LINKS)}
         sent["d2d_bytes"] += counts[:, CATCH_UP]

@@ -209,16 +209,14 @@ def server_messages(
     """
     from skerry.clock.times import ServerMessages
 
-    only_sampled = receivers is None
-    to_all, own = (0, method.down) if only_sampled else (method.down, 0)
-    if only_sampled and not method.down_to_all:
-        to_all, own = method.down, 0
+    # Where all receive something else, what the primitive delivers is for the sampled ones alone.
+    apart = receivers is None and method.down_to_all > 0
     return ServerMessages(
         up=method.up * up,
-        down=(to_all + method.down_to_all) * down,
-        down_to_sampled=(own + method.down_to_sampled) * down,
+        down=(method.down_to_all + (0 if apart else method.down)) * down,
+        down_to_sampled=(method.down_to_sampled + (method.down if apart else 0)) * down,
         reached=everyone if method.down_to_all else receivers,
-        to_all=bool(method.down_to_all) or not only_sampled,
+        to_all=method.down_to_all > 0 or receivers is not None,
     )
 
 

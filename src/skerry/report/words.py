@@ -108,9 +108,15 @@ def describe_results(results: Results) -> str:
 
 
 def _further(experiment: Experiment) -> str:
-    """The method and the compression, if any: `method carry; links compressed by top_k; `."""
+    """Deadline, method and compression, if any: `method carry; links compressed by top_k; `."""
     network, server = experiment.network, experiment.server
-    parts = [] if experiment.method.is_plain else [f"method {experiment.method.name}"]
+    parts = [f"the first of {server.sampled + server.over_sample} called"] * (
+        server.is_there and server.over_sample > 0
+    )
+    if server.is_there and server.deadline is not None:
+        parts.append(f"deadline {server.deadline:g} s")
+    if not experiment.method.is_plain:
+        parts.append(f"method {experiment.method.name}")
     ways = {"both": "server messages", "up": "messages to the server", "down": "those from it"}
     for what, section in (("links", network), (ways[server.compressed], server)):
         if section.compresses:

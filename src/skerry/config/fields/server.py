@@ -113,7 +113,7 @@ class Server(Section, extra="allow"):
     at_least: Annotated[Count, KeyedIfSet()] = 1
     """Devices that must be in time for the deadline; with fewer, the server round is void."""
     over_sample: Annotated[AtLeastZero, Field(le=LARGEST), KeyedIfSet()] = 0
-    """Devices that the server calls beyond K; the first K to arrive count. Needs a clock."""
+    """Devices that are called beyond K; the first K to arrive count. Needs a clock."""
 
     def faults(self) -> Iterable[Fault]:
         for field in RANGES:
@@ -149,7 +149,8 @@ class Server(Section, extra="allow"):
         if not self.is_timed or not self.is_there:
             return
         field = "over_sample" if self.deadline is None else "deadline"
-        most = min(self.sampled, self.sampled_end or self.sampled)
+        end = self.sampled_end if self.has_schedule("sampled") else None
+        most = min(self.sampled, end or self.sampled)
         if self.deadline is not None and self.at_least > most and self.selection != "bernoulli":
             yield (
                 ("server.at_least", "server.sampled", "server.sampled_end"),
@@ -177,7 +178,7 @@ class Server(Section, extra="allow"):
             )
 
     def call_faults(self, devices: int) -> Iterator[Fault]:
-        """Whether as many devices as the server calls can exist."""
+        """Whether there are as many devices as are called."""
         if not self.is_there or not self.over_sample:
             return
         most = max(self.sampled, self.sampled_end or 0)
