@@ -137,6 +137,8 @@ def _statements(
     """Claims of the answer, each with its probability or its corrected p-value."""
     level, found = tolerance_text(pilot), []
     scores, others = pilot.scores, [one.entry for one in points if one.entry != best.entry]
+    if best.never:
+        return ()
     if scores.target is not None:
         word = {"seconds": "sooner", "joules": "thriftier"}[scores.target.unit]
         chances = [

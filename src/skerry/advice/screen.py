@@ -143,14 +143,16 @@ def _value(value: Any) -> str:
 
 
 def goal_text(advice: Advice, goal: Goal) -> str:
-    scores = advice.pilot.scores
-    text = GOAL_TEXTS[goal if "own" in scores.goals else "global"]
-    if scores.are_losses:
-        text = text.format(what="loss", data="data like their own")
-    else:
-        text = text.format(what="accuracy", data="their own labels")
-    target = scores.target
+    """What is compared: the measure of a goal, or seconds or joules until it reaches the target."""
+    text, target = measure_text(advice, goal), advice.pilot.scores.target
     return text if target is None else f"{target.unit} until {target.text} ({text})"
+
+
+def measure_text(advice: Advice, goal: Goal) -> str:
+    text = GOAL_TEXTS[goal if "own" in advice.pilot.scores.goals else "global"]
+    if advice.pilot.scores.are_losses:
+        return text.format(what="loss", data="data like their own")
+    return text.format(what="accuracy", data="their own labels")
 
 
 # The answer in sentences
