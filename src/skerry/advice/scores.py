@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 WINDOW = 0.2  # fraction of last rounds over which a run is scored: accuracy varies within a period
 POINTS, PERCENT = 0.2, 1.0  # tolerance: accuracies that differ by points, losses by percent
 COST_PERCENT = 5.0  # tolerance of seconds or joules until a target is reached
-NEVER = 100 * math.log(2)  # a run that never reaches the target: twice the longest that does
+NEVER = 100 * math.log(100)
+"""A run that never reaches the target counts as 100 times the longest that does: one in ten then
+weighs about as much as twice the seconds."""
 EXPLODED = 20.0  # a loss above this multiple of the median counts as exploded
 
 Measures: TypeAlias = Mapping[Goal, tuple[str, ...]]  # their mean is the score of a goal

@@ -209,6 +209,10 @@ class Search:
         most, seeds = BATCHES[min(len(BATCHES) - 1, int(progress * len(BATCHES)))]
         hit = np.argsort(-hits_e, kind="stable")[:most]
         chosen = [model.entries[e] for e in hit if hits_e[e] > 0]
+        tried = [model.entries[e] for e in model.allowed if model.tried(model.entries[e])]
+        if model.best_only and tried:
+            # On a seed where no setting reaches the target, all of them would look alike.
+            chosen.insert(0, model.best(tried))
         chosen += [entry for entry in self._dearest() if not model.tried(entry)]
         chosen += self._least_known(model, most - len(chosen))
         return list(dict.fromkeys([*chosen, model.best_without_server()])), seeds
