@@ -9,7 +9,7 @@ import numpy as np
 
 from skerry.advice.question import GOALS, USUAL_GOALS, Goal
 from skerry.advice.settings import Entry
-from skerry.advice.target import Target
+from skerry.advice.target import ScoreTarget
 from skerry.analysis.statistics import CONFIDENCE, Array, Estimate, estimate
 from skerry.config.measures import traits
 from skerry.records.parts import History
@@ -95,7 +95,7 @@ class PilotScores:
     values: dict[Entry, dict[int, dict[str, float]]] = field(default_factory=dict)
     """Values by entry, seed and measure; NaN where a run exploded. With a target also the first
     round at or past it for every goal (inf: never), and the best score of all rounds."""
-    target: Target | None = None
+    target: ScoreTarget | None = None
     clock: "FleetClock | None" = None
 
     @property

@@ -92,7 +92,7 @@ Skerry.behind = (found) => {
  * them has one name. */
 Skerry.pointNames = ({ points, recommended, question }) => {
   const within = (question.budget ?? null) === null ? "" : " within the budget";
-  const first = points.best?.never ? "nearest" : { seconds: "soonest", joules: "fewest joules" }[question.target?.unit];
+  const first = points.best?.never ? "nearest" : { seconds: "soonest", joules: "thriftiest" }[question.target?.unit];
   const best = `${first ?? "best"}${within}`;
   const alone = { best, cheapest: "cheapest that is level", none: "no server" }, roles = new Map();
   for (const role of new Set([recommended, ...Object.keys(alone)])) {
@@ -101,6 +101,6 @@ Skerry.pointNames = ({ points, recommended, question }) => {
   }
   const named = (ours) => (question.target && ours.includes("best") && !ours.includes("none") ? best
     : ours.length === 1 ? alone[ours[0]]
-    : ours.includes("none") ? `no server, which is ${ours.includes("best") ? "best" : "level"}` : "best and cheapest that is level");
+    : ours.includes("none") ? `no server, which is ${ours.includes("best") ? first ?? "best" : "level"}` : "best and cheapest that is level");
   return new Map([...roles].map(([label, ours]) => [label, named(ours)]));
 };
