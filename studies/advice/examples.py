@@ -33,7 +33,7 @@ def make_sites(folder: Path) -> None:
     """Write the files of the pages and run the script."""
     for page in (SITES, ADVICE):
         for name, text in re.findall(
-            r"^```\w+\n# (\w+\.\w+)\n(.*?)^```$",
+            r"^```\w+[^\n]*\n# (\w+\.\w+)\n(.*?)^```$",
             page.read_text(encoding="utf-8"),
             re.MULTILINE | re.DOTALL,
         ):

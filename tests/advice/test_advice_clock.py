@@ -110,6 +110,11 @@ def test_the_soonest_setting_is_that_of_brute_force(soonest) -> None:
         assert point.always == (len(reached) == len(fresh))
         assert point.score.count == len(reached)
         assert point.score.mean == pytest.approx(np.mean(reached))
+        if point.apart is not None and point.apart.count:
+            ahead = [by_setting[chosen][seed] for seed in fresh]
+            pairs = np.array([(a, b) for a, b in zip(ahead, times, strict=True) if a + b < never])
+            later = np.log(pairs[:, 1] / pairs[:, 0]).mean()
+            assert point.apart.mean == pytest.approx(100 * math.expm1(later))
     told = write_cost("seconds", advice.answer.recommendation.score.mean).split()[0]
     assert f"\nReaches 88 % after {told} " in str(advice)
 
@@ -121,6 +126,8 @@ def test_another_clock_is_answered_from_the_same_runs(soonest) -> None:
     changed = changed_clocks(read_clock(CLOCK))[words]
     assert changed.uplink.latency == 0.4
     assert changed.uplink.bandwidth == 1000
+    broadcasts = changed_clocks(Clock.parse({"downlink": {"broadcast": 5}, "devices": "a.csv"}))
+    assert list(broadcasts) == ["the server could not broadcast"]
     (effect,) = [one for one in advice.sensitivity if one.condition == f"if {words}"]
     by_setting = until(out, changed)
     seeds = [*advice.pilot.search.seeds[:8], *advice.pilot.fresh[:8]]

@@ -156,6 +156,15 @@ class PilotScores:
         found = self.values.get(entry, {})
         return estimate([found[seed][_top(goal)] for seed in seeds if seed in found])
 
+    def seeds_of_both(
+        self, one: Entry, other: Entry, goal: Goal, seeds: Sequence[int]
+    ) -> list[int]:
+        """The seeds on which two entries reach the target; without a target, all of these."""
+        if self.target is None:
+            return list(seeds)
+        found = self._until(one, goal), self._until(other, goal)
+        return [s for s in seeds if all(math.isfinite(until.get(s, math.inf)) for until in found)]
+
     def exploded(self, goal: Goal) -> list[tuple[Entry, int]]:
         """The runs that count as worst: no finite score, or a loss far above the usual ones."""
         _, limit = self._worst(goal)

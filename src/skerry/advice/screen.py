@@ -253,11 +253,12 @@ def _reached(advice: Advice) -> Iterator[str]:
     if others:
         near = min(others, key=lambda one: one.behind.mean if one.behind else math.inf)
         assert near.behind is not None
-        apart = ""
-        if near.always and best.always:
-            word = "later" if target.unit == "seconds" else "more"
-            apart = f", {size_text(advice.pilot, near.behind.mean)} {word}{_interval(near.behind)}"
-        yield f"The next is {near.entry.label}: {score_of(advice, near)}{apart}."
+        apart, gap = "", near.apart
+        if gap is not None and gap.count:
+            more, less = ("later", "sooner") if target.unit == "seconds" else ("more", "less")
+            size = size_text(advice.pilot, abs(gap.mean))
+            apart = f", {size} {more if gap.mean >= 0 else less}{_interval(gap)}"
+        yield f"The next is {near.entry.label}: {_with_seeds(advice, near)}{apart}."
     if none.entry != best.entry and not advice.equal:
         words = _until(advice, none)
         yield f"Without a server: {words[0].lower()}{words[1:]}."
@@ -331,6 +332,14 @@ def score_of(advice: Advice, point: CurvePoint) -> str:
     return plus_minus(point.score.mean, point.score.half_width, *styles)
 
 
+def _with_seeds(advice: Advice, point: CurvePoint) -> str:
+    """The score, with the number of seeds that reach a target where some do not."""
+    text = score_of(advice, point)
+    if point.top is None or point.always or point.never:
+        return text
+    return f"{text} ({point.score.count} of {point.top.count} seeds)"
+
+
 def _loss(advice: Advice, gap: Gap) -> str:
     """How far behind the best: `1.2 points behind it (0.9 to 1.5)`."""
     word = "behind" if gap.mean >= 0 else "ahead of"
@@ -366,13 +375,9 @@ def curve_sheet(advice: Advice) -> Sheet:
     for point in advice.answer.points:
         c = point.entry.candidate
         server = (c.selection, str(c.sampled), str(c.period)) if c.has_server else ("", "", "")
-        gap = point.behind
-        behind = "" if gap is None else f"{gap.mean:.2f} ({gap.low:.2f} to {gap.high:.2f})"
-        score = score_of(advice, point)
-        if target is not None and point.top is not None:
-            behind = behind if point.always and advice.answer.best.always else ""
-            if not point.always and not point.never:
-                score += f" ({point.score.count} of {point.top.count} seeds)"
+        gap = point.apart
+        shown = gap is not None and (gap.count or target is None)
+        behind = f"{gap.mean:.2f} ({gap.low:.2f} to {gap.high:.2f})" if gap and shown else ""
         rows.append(
             (
                 ", ".join(ROLES[role] for role in point.roles if role in ROLES),
@@ -380,7 +385,7 @@ def curve_sheet(advice: Advice) -> Sheet:
                 *server,
                 f"{point.entry.stepsize:.3g}",
                 _in_column(advice, point.cost),
-                score,
+                _with_seeds(advice, point),
                 behind,
             )
         )
