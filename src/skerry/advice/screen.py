@@ -259,7 +259,7 @@ def _reached(advice: Advice) -> Iterator[str]:
             size = size_text(advice.pilot, abs(gap.mean))
             apart = f", {size} {more if gap.mean >= 0 else less}{_interval(gap)}"
         yield f"The next is {near.entry.label}: {_with_seeds(advice, near)}{apart}."
-    if none.entry != best.entry and not advice.equal:
+    if best.entry.candidate.has_server and not advice.equal:
         words = _until(advice, none)
         yield f"Without a server: {words[0].lower()}{words[1:]}."
 
