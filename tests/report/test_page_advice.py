@@ -15,6 +15,7 @@ from advised_runs import named_points, write_advice
 from browser import opened
 from command_line import skerry as command
 from conftest import small
+from skerry.clock.units import write_joules, write_seconds
 from skerry.report.page.advice_file import FILE
 from skerry.report.page.build import page_html, write_report
 from skerry.report.page.report_data import read_report_data
@@ -249,6 +250,38 @@ def test_every_heading_is_explained_and_long_tables_say_that_they_scroll(case, b
     with opened(browser, data.folder / "report.html", phone=True, dark=True) as phone:
         assert phone.tab.evaluate("document.documentElement.scrollWidth") <= 390
         assert "scroll" in phone.tab.locator("#advice .hint:visible").first.inner_text()
+
+
+def test_seconds_and_joules_are_written_with_their_units(browser, tmp_path):
+    """Costs and budgets by a clock have their units, a target that is not reached is `never`, and
+    costs are not those of messages."""
+    clock = {"uplink": {"latency": "40 s"}, "compute": {"watts": 900}}
+    few = {"sampled": [2], "periods": [3], "stepsizes": [0.1], "seeds": 2, "progress": False}
+    among = "none,s2s,s2a,uniform"
+    asked = {
+        "soonest": {"goal": "60% soonest", "budget_seconds": "5 min"},
+        "joules": {"goal": "100% with fewest joules"},
+    }
+    shown = {}
+    for name, more in asked.items():
+        folder = tmp_path / name
+        skerry.advise(small(), clock=clock, among=among, out=folder, **few, **more)
+        with opened(browser, write_report(folder)) as page:
+            assert page.complaints == []
+            shown[name] = page.text("#advice")
+            title = page.tab.locator("#controls").get_by_label("Measure", exact=True)
+            chosen = title.evaluate("one => one.selectedOptions[0].text")
+            assert chosen == "mean of global and own accuracy (%)"
+            assert "at the prices" not in page.text("#cost")
+            assert page.tab.locator(".advice .plot").count() == (name == "soonest")
+            told = rows(page, "Confirmed settings")
+            for point, row in zip(read_report_data(folder).advice["confirmed"], told, strict=True):
+                written = {"soonest": write_seconds, "joules": write_joules}[name](point["cost"])
+                assert row[4] == written
+                assert row[2].startswith("never (") == point["never"] == (name == "joules")
+    assert "5 min" in shown["soonest"]
+    assert "no server, which is soonest" in shown["soonest"]
+    assert "Never reaches 100 %" in shown["joules"]
 
 
 # Names

@@ -192,7 +192,7 @@ class Advice:
         return {unit: clock.cost(self.entry.candidate, rounds, unit) for unit in units}
 
     def _question(self) -> dict[str, Any]:
-        from skerry.advice.screen import ends, fixed_fields, goal_text
+        from skerry.advice.screen import ends, fixed_fields, goal_text, measure_text
 
         scores, prices = self.pilot.scores, self.question.prices
         best = math.nan if self.answer.best.never else self.answer.best.score.mean
@@ -203,6 +203,7 @@ class Advice:
             timed["clock_name"] = self.question.clock_name
         if target is not None:
             timed["target"] = asdict(target)
+            timed["measure_text"] = measure_text(self, self.goal)
         return {
             "goal": self.goal,
             "goal_text": goal_text(self, self.goal),
@@ -239,12 +240,9 @@ class Advice:
                 len(scores.values[entry]),
             )
             score, error = top + ahead, model.surface.noise / math.sqrt(runs)
-            if scores.target is not None:  # seconds or joules where all runs reached the target
-                spent = scores.score(entry, self.goal)
-                if spent.count < runs:
-                    continue
-                score, error = spent.mean, spent.standard_error
-            elif scores.are_losses:
+            if scores.target is not None and scores.score(entry, self.goal).count < runs:
+                continue  # it has no mean
+            if scores.lower_is_better:
                 score, error = top * math.exp(-ahead / 100), top * error / 100
             row = {"label": entry.label, "cost": cost, "score": score, "error": error}
             found.append(row | {"runs": runs})

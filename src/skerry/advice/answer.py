@@ -1,6 +1,7 @@
 """The answer: the curve of score against cost, and the points on it that are named."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -23,9 +24,10 @@ class CurvePoint:
     entry: Entry
     cost: float  # of a whole run, in the unit of the budget
     score: Estimate
-    behind: Gap | None  # None for the best itself
+    behind: Gap | None  # None for the best itself; never reaching a target counts
     roles: tuple[str, ...]
     top: Estimate | None = None  # with a target, the best score that was reached
+    apart: Gap | None = None  # as `behind`, on the seeds on which both reach a target
 
     @property
     def never(self) -> bool:
@@ -94,13 +96,16 @@ def answer_of(pilot: Pilot) -> CurveAnswer:
 
     def point(entry: Entry) -> CurvePoint:
         named = {"recommended": cheapest, "best": best, "cheapest": cheapest, "none": none}
+        both = scores.seeds_of_both(best, entry, goal, pilot.fresh)
+        both = both if 2 * len(both) >= len(pilot.fresh) else []
         return CurvePoint(
             entry,
             pilot.budget.cost(entry.candidate),
             scores.score(entry, goal, pilot.fresh),
-            None if entry == best else _behind(pilot, best, entry),
+            None if entry == best else _behind(pilot, best, entry, pilot.fresh),
             tuple(role for role, holder in named.items() if holder == entry),
             None if scores.target is None else scores.best_reached(entry, goal, pilot.fresh),
+            None if entry == best else _behind(pilot, best, entry, both),
         )
 
     points = tuple(map(point, pilot.confirmed))
@@ -117,9 +122,9 @@ def answer_of(pilot: Pilot) -> CurveAnswer:
     return CurveAnswer(*named, recommended, points, statements, verdict, pilot.model())
 
 
-def _behind(pilot: Pilot, best: Entry, entry: Entry) -> Gap:
-    """The gap on fresh seeds; of losses, by how many percent of the best one they are higher."""
-    gap = pilot.scores.gap(pilot.question.goal, best, entry, pilot.fresh)
+def _behind(pilot: Pilot, best: Entry, entry: Entry, seeds: Sequence[int]) -> Gap:
+    """The gap on these seeds; of losses, by how many percent of the best one they are higher."""
+    gap = pilot.scores.gap(pilot.question.goal, best, entry, seeds)
     if not pilot.scores.lower_is_better:
         return gap
     ends = (min(one, 5e3) / 100 for one in (gap.mean, gap.low, gap.high))
@@ -137,6 +142,8 @@ def _statements(
     """Claims of the answer, each with its probability or its corrected p-value."""
     level, found = tolerance_text(pilot), []
     scores, others = pilot.scores, [one.entry for one in points if one.entry != best.entry]
+    if best.never:
+        return ()
     if scores.target is not None:
         word = {"seconds": "sooner", "joules": "thriftier"}[scores.target.unit]
         chances = [
@@ -180,8 +187,8 @@ def tolerance_text(pilot: Pilot) -> str:
 
 
 def to_json(point: CurvePoint, pilot: Pilot) -> dict[str, Any]:
-    """A point as in advice.json; a distance from the best only where both reached a target."""
-    gap, top, clock = point.behind, point.top, pilot.budget.clock
+    """A point as in advice.json."""
+    gap, top, clock = point.apart, point.top, pilot.budget.clock
     found: dict[str, Any] = {}
     if top is not None:
         found = {"never": point.never, "best_reached": top.mean, "seeds": top.count}
@@ -189,8 +196,6 @@ def to_json(point: CurvePoint, pilot: Pilot) -> dict[str, Any]:
     if clock is not None:
         for unit in get_args(ClockUnit):
             found[unit] = clock.cost(point.entry.candidate, rounds, unit)
-    if gap is not None and not point.always:
-        gap = replace(gap, mean=math.nan, low=math.nan, high=math.nan)
     return {
         "label": point.entry.label,
         "fields": point.entry.fields(),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from skerry.advice.target import EXAMPLES, CostUnit, Target, read_target
+from skerry.advice.target import EXAMPLES, CostUnit, ScoreTarget, read_target
 from skerry.clock.settings import EXAMPLES as CLOCKS
 from skerry.clock.settings import Clock
 from skerry.clock.units import joules, seconds
@@ -69,7 +69,7 @@ class Question:
     clock: Clock | None = None
     clock_name: str = ""  # the file or the example, if it has one
     cost: CostUnit | None = None  # the cost axis; None: as the budget, the target or the clock says
-    target: Target | None = None  # reach a score soonest, instead of the best score
+    target: ScoreTarget | None = None  # reach a score soonest, instead of the best score
     sampled: tuple[int, ...] | None = None  # values of K to try; None: a range, which may extend
     periods: tuple[int, ...] | None = None  # values of H to try, likewise
     stepsizes: tuple[float, ...] | None = None
@@ -180,7 +180,7 @@ def read_goal(goal: str) -> Goal:
     return goal
 
 
-def read_goal_and_target(text: str) -> tuple[Goal, Target | None]:
+def read_goal_and_target(text: str) -> tuple[Goal, ScoreTarget | None]:
     """A goal with its target: `own`, `88% soonest`, `own 88% with fewest joules`."""
     found = read_target(text)
     if found is None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from skerry.advice.question import GOALS, USUAL_GOALS, Goal
 from skerry.advice.settings import Entry
-from skerry.advice.target import Target
+from skerry.advice.target import ScoreTarget
 from skerry.analysis.statistics import CONFIDENCE, Array, Estimate, estimate
 from skerry.config.measures import traits
 from skerry.records.parts import History
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 WINDOW = 0.2  # fraction of last rounds over which a run is scored: accuracy varies within a period
 POINTS, PERCENT = 0.2, 1.0  # tolerance: accuracies that differ by points, losses by percent
 COST_PERCENT = 5.0  # tolerance of seconds or joules until a target is reached
-NEVER = 100 * math.log(2)  # a run that never reaches the target: twice the longest that does
+NEVER = 100 * math.log(100)
+"""A run that never reaches the target counts as 100 times the longest that does: one in ten then
+weighs about as much as twice the seconds."""
 EXPLODED = 20.0  # a loss above this multiple of the median counts as exploded
 
 Measures: TypeAlias = Mapping[Goal, tuple[str, ...]]  # their mean is the score of a goal
@@ -93,7 +95,7 @@ class PilotScores:
     values: dict[Entry, dict[int, dict[str, float]]] = field(default_factory=dict)
     """Values by entry, seed and measure; NaN where a run exploded. With a target also the first
     round at or past it for every goal (inf: never), and the best score of all rounds."""
-    target: Target | None = None
+    target: ScoreTarget | None = None
     clock: "FleetClock | None" = None
 
     @property
@@ -153,6 +155,15 @@ class PilotScores:
         """With a target, the mean over seeds of the best score of all evaluated rounds."""
         found = self.values.get(entry, {})
         return estimate([found[seed][_top(goal)] for seed in seeds if seed in found])
+
+    def seeds_of_both(
+        self, one: Entry, other: Entry, goal: Goal, seeds: Sequence[int]
+    ) -> list[int]:
+        """The seeds on which two entries reach the target; without a target, all of these."""
+        if self.target is None:
+            return list(seeds)
+        found = self._until(one, goal), self._until(other, goal)
+        return [s for s in seeds if all(math.isfinite(until.get(s, math.inf)) for until in found)]
 
     def exploded(self, goal: Goal) -> list[tuple[Entry, int]]:
         """The runs that count as worst: no finite score, or a loss far above the usual ones."""

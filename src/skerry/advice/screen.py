@@ -143,14 +143,16 @@ def _value(value: Any) -> str:
 
 
 def goal_text(advice: Advice, goal: Goal) -> str:
-    scores = advice.pilot.scores
-    text = GOAL_TEXTS[goal if "own" in scores.goals else "global"]
-    if scores.are_losses:
-        text = text.format(what="loss", data="data like their own")
-    else:
-        text = text.format(what="accuracy", data="their own labels")
-    target = scores.target
+    """What is compared: the measure of a goal, or seconds or joules until it reaches the target."""
+    text, target = measure_text(advice, goal), advice.pilot.scores.target
     return text if target is None else f"{target.unit} until {target.text} ({text})"
+
+
+def measure_text(advice: Advice, goal: Goal) -> str:
+    text = GOAL_TEXTS[goal if "own" in advice.pilot.scores.goals else "global"]
+    if advice.pilot.scores.are_losses:
+        return text.format(what="loss", data="data like their own")
+    return text.format(what="accuracy", data="their own labels")
 
 
 # The answer in sentences
@@ -251,12 +253,13 @@ def _reached(advice: Advice) -> Iterator[str]:
     if others:
         near = min(others, key=lambda one: one.behind.mean if one.behind else math.inf)
         assert near.behind is not None
-        apart = ""
-        if near.always and best.always:
-            word = "later" if target.unit == "seconds" else "more"
-            apart = f", {size_text(advice.pilot, near.behind.mean)} {word}{_interval(near.behind)}"
-        yield f"The next is {near.entry.label}: {score_of(advice, near)}{apart}."
-    if none.entry != best.entry and not advice.equal:
+        apart, gap = "", near.apart
+        if gap is not None and gap.count:
+            more, less = ("later", "sooner") if target.unit == "seconds" else ("more", "less")
+            size = size_text(advice.pilot, abs(gap.mean))
+            apart = f", {size} {more if gap.mean >= 0 else less}{_interval(gap)}"
+        yield f"The next is {near.entry.label}: {_with_seeds(advice, near)}{apart}."
+    if best.entry.candidate.has_server and not advice.equal:
         words = _until(advice, none)
         yield f"Without a server: {words[0].lower()}{words[1:]}."
 
@@ -329,6 +332,14 @@ def score_of(advice: Advice, point: CurvePoint) -> str:
     return plus_minus(point.score.mean, point.score.half_width, *styles)
 
 
+def _with_seeds(advice: Advice, point: CurvePoint) -> str:
+    """The score, with the number of seeds that reach a target where some do not."""
+    text = score_of(advice, point)
+    if point.top is None or point.always or point.never:
+        return text
+    return f"{text} ({point.score.count} of {point.top.count} seeds)"
+
+
 def _loss(advice: Advice, gap: Gap) -> str:
     """How far behind the best: `1.2 points behind it (0.9 to 1.5)`."""
     word = "behind" if gap.mean >= 0 else "ahead of"
@@ -364,13 +375,9 @@ def curve_sheet(advice: Advice) -> Sheet:
     for point in advice.answer.points:
         c = point.entry.candidate
         server = (c.selection, str(c.sampled), str(c.period)) if c.has_server else ("", "", "")
-        gap = point.behind
-        behind = "" if gap is None else f"{gap.mean:.2f} ({gap.low:.2f} to {gap.high:.2f})"
-        score = score_of(advice, point)
-        if target is not None and point.top is not None:
-            behind = behind if point.always and advice.answer.best.always else ""
-            if not point.always and not point.never:
-                score += f" ({point.score.count} of {point.top.count} seeds)"
+        gap = point.apart
+        shown = gap is not None and (gap.count or target is None)
+        behind = f"{gap.mean:.2f} ({gap.low:.2f} to {gap.high:.2f})" if gap and shown else ""
         rows.append(
             (
                 ", ".join(ROLES[role] for role in point.roles if role in ROLES),
@@ -378,7 +385,7 @@ def curve_sheet(advice: Advice) -> Sheet:
                 *server,
                 f"{point.entry.stepsize:.3g}",
                 _in_column(advice, point.cost),
-                score,
+                _with_seeds(advice, point),
                 behind,
             )
         )

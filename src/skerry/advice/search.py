@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from skerry.advice.question import Goal
 from skerry.advice.scores import PilotScores
-from skerry.advice.settings import Axis, Entry, Space, features
+from skerry.advice.settings import NO_SERVER, Axis, Entry, Space, features
 from skerry.advice.surface import Array, Surface, fit, two_way
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -209,6 +209,10 @@ class Search:
         most, seeds = BATCHES[min(len(BATCHES) - 1, int(progress * len(BATCHES)))]
         hit = np.argsort(-hits_e, kind="stable")[:most]
         chosen = [model.entries[e] for e in hit if hits_e[e] > 0]
+        tried = [model.entries[e] for e in model.allowed if model.tried(model.entries[e])]
+        if model.best_only and tried:
+            # On a seed where no setting reaches the target, all of them would look alike.
+            chosen.insert(0, model.best(tried))
         chosen += [entry for entry in self._dearest() if not model.tried(entry)]
         chosen += self._least_known(model, most - len(chosen))
         return list(dict.fromkeys([*chosen, model.best_without_server()])), seeds
@@ -261,17 +265,20 @@ class Search:
         return best, cheapest, none, list(chosen)[: max(most, 4)]
 
     def _cost_steps(self, model: ScoreModel, tried: Sequence[Entry], best: Entry) -> list[Entry]:
-        """The best setting within a half, a quarter ... of the cost of the best one."""
+        """The best setting within a half, a quarter ... of the cost of the best one; of seconds and
+        joules, of what it costs beyond a run without a server."""
         found: list[Entry] = []
-        limit = model.cost_e[model.index[best]] / 2
+        budget = self.space.budget
+        least = 0.0 if budget.unit == "messages" else budget.cost(NO_SERVER)
+        limit = least + (model.cost_e[model.index[best]] - least) / 2
         while True:
             within = [e for e in tried if model.cost_e[model.index[e]] <= limit]
             served = [entry for entry in within if entry.candidate.has_server]
-            if not served or limit <= 0:
+            if not served or limit <= least:
                 return found
             # By plain means: most of these are too bad for the surface.
             found.append(max(served, key=lambda entry: float(model.raw_e[model.index[entry]])))
-            limit = model.cost_e[model.index[found[-1]]] / 2
+            limit = least + (model.cost_e[model.index[found[-1]]] - least) / 2
 
     def _allowed(self, entries: Sequence[Entry]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
         """Indices of the affordable settings that may be recommended; where the budget pays for no

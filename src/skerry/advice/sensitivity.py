@@ -129,9 +129,11 @@ def _budgets(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]
     if budget.limit is None and pilot.scores.target is not None:
         return
     if budget.limit is None:
-        half = replace(budget, limit=budget.cost(chosen.candidate) / 2)
+        least = 0.0 if budget.unit == "messages" else budget.cost(NO_SERVER)
+        half = replace(budget, limit=least + (budget.cost(chosen.candidate) - least) / 2)
         if chosen.candidate.has_server:
-            condition = f"if only half of its cost were allowed ({amount(pilot, half.limit or 0)})"
+            part = "its cost" if budget.unit == "messages" else f"the server's {budget.unit}"
+            condition = f"if only half of {part} were allowed ({amount(pilot, half.limit or 0)})"
             yield _under(pilot, model, chosen, half, condition)
         return
     for words, factor in (("halved", 0.5), ("doubled", 2.0)):

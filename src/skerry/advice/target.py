@@ -17,7 +17,7 @@ EXAMPLES = tuple(f"88% {ending}" for ending in ENDINGS)
 
 
 @dataclass(frozen=True)
-class Target:
+class ScoreTarget:
     """A score to reach, and whether seconds or joules until then are counted."""
 
     value: float  # an accuracy in percent, or a loss
@@ -30,7 +30,7 @@ class Target:
         """The score: `88 %`, `0.3`."""
         return f"{self.value:g} %" if self.is_percent else f"{self.value:g}"
 
-    def for_task(self, are_losses: bool) -> "Target":
+    def for_task(self, are_losses: bool) -> "ScoreTarget":
         """The target in a task that is judged by losses or accuracies, if it can be one."""
         if are_losses and self.is_percent:
             raise SkerryError(
@@ -62,7 +62,7 @@ class Target:
         return first, sign * float((sign * score_r[there_r]).max())
 
 
-def read_target(words: str) -> tuple[str, Target] | None:
+def read_target(words: str) -> tuple[str, ScoreTarget] | None:
     """(the name of the goal, or empty; the target) of a goal such as `88% soonest` or `own 0.3 with
     fewest joules`; None for a goal without a target."""
     text = " ".join(words.lower().replace(" %", "%").split())
@@ -82,4 +82,4 @@ def read_target(words: str) -> tuple[str, Target] | None:
             f"the target of a goal must be a score such as '88% {ending}' or, of a loss, '0.3 "
             f"{ending}' (got '{words}')."
         )
-    return (given[0] if given else ""), Target(value, ENDINGS[ending], percent, words)
+    return (given[0] if given else ""), ScoreTarget(value, ENDINGS[ending], percent, words)

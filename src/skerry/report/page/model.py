@@ -128,7 +128,9 @@ def _measure(data: ReportData, name: str) -> dict[str, Any]:
     title, style = known.title, known
     if name.startswith(GOAL) and data.advice is not None:
         style = traits(data.advice["question"]["measures"][0])
-        title = data.advice["question"]["goal_text"] + (" (%)" if style.is_percent else "")
+        asked = data.advice["question"]
+        title = asked.get("measure_text") or asked["goal_text"]
+        title += " (%)" if style.is_percent else ""
     return {
         "name": name,
         "title": title,

@@ -28,10 +28,10 @@ Skerry.advice = (advice, names) => {
   }
 
   function pointsTable() {
-    const rows = advice.confirmed.map(({ label, score, cost, rounds, behind, never, best_reached: top }) => [
+    const rows = advice.confirmed.map(({ label, score, cost, rounds, behind, never, best_reached: top, seeds: ran = score.count }) => [
       marked.find((one) => one.label === label)?.words ?? "", label,
-      never ? `never (${number(asked.target.is_percent ? "percent" : "number", top ?? NaN)} at best)` : plusMinus(style, { mean: score.mean, half: score.half_width ?? NaN }),
-      Skerry.behind(behind), isTimed ? costWords(cost, asked.cost_unit) : whole(cost), whole(rounds), whole(score.count)]);
+      never ? `never (${number(asked.target.is_percent ? "percent" : "number", top ?? NaN)} at best)` : plusMinus(style, { mean: score.mean, half: score.half_width ?? NaN }) + (score.count < ran ? ` (${score.count} of ${ran} seeds)` : ""),
+      Skerry.behind(behind), isTimed ? costWords(cost, asked.cost_unit) : whole(cost), whole(rounds), whole(ran)]);
     return table("Confirmed settings by cost, scored on fresh seeds: mean ± half of the 95 % interval",
       ["point", "setting", title, `behind the best (${asked.unit})`, `cost (${asked.cost_unit})`, "rounds", "seeds"], rows, "llrrrrr");
   }
@@ -55,7 +55,7 @@ Skerry.advice = (advice, names) => {
   const rest = advice.summary.filter((line) => line !== advice.headline);
   const titles = { use: "To use the recommendation:", compare: "To compare it with others:" };
   return [
-    ...(Number.isFinite(points.best?.score.mean) ? [{ kind: "widget", widget: "advice", data: { ...advice, points: marked, best: points.best, title, style } }] : []),
+    ...(Number.isFinite(points.best?.score.mean) ? [{ kind: "widget", widget: "advice", data: { ...advice, points: marked, best: points.best, title, style, axis: asked.target ? `${asked.target.unit} until ${written(asked.target.value)}${asked.target.is_percent ? " %" : ""}` : title } }] : []),
     ...(rest.length ? [{ kind: "bullets", lines: rest }] : []),
     facts(question),
     ...table("What was varied", ["field", "values"], Object.entries(asked.varied).filter(([, values]) => values?.length > 1).map(([name, values]) => [name, written(values)]), "ll"),
@@ -92,7 +92,8 @@ Skerry.behind = (found) => {
  * them has one name. */
 Skerry.pointNames = ({ points, recommended, question }) => {
   const within = (question.budget ?? null) === null ? "" : " within the budget";
-  const best = `${{ seconds: "soonest", joules: "fewest joules" }[question.target?.unit] ?? "best"}${within}`;
+  const first = points.best?.never ? "nearest" : { seconds: "soonest", joules: "thriftiest" }[question.target?.unit];
+  const best = `${first ?? "best"}${within}`;
   const alone = { best, cheapest: "cheapest that is level", none: "no server" }, roles = new Map();
   for (const role of new Set([recommended, ...Object.keys(alone)])) {
     const label = points[role]?.label;
@@ -100,6 +101,6 @@ Skerry.pointNames = ({ points, recommended, question }) => {
   }
   const named = (ours) => (question.target && ours.includes("best") && !ours.includes("none") ? best
     : ours.length === 1 ? alone[ours[0]]
-    : ours.includes("none") ? `no server, which is ${ours.includes("best") ? "best" : "level"}` : "best and cheapest that is level");
+    : ours.includes("none") ? `no server, which is ${ours.includes("best") ? first ?? "best" : "level"}` : "best and cheapest that is level");
   return new Map([...roles].map(([label, ours]) => [label, named(ours)]));
 };

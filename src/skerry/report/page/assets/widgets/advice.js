@@ -2,7 +2,7 @@
 Skerry.widgets.advice = (root, data, page) => {
   const { figure } = Skerry.dom;
   const { plusMinus } = Skerry.numbers;
-  const { question: { budget = null, ...asked }, curve, confirmed, searched, points, best, title, style } = data;
+  const { question: { budget = null, ...asked }, curve, confirmed, searched, points, best, title, style, axis: scoreTitle = title } = data;
   const WIDE = 30;  // with costs further apart than this, the axis is logarithmic
   const picture = figure("", "advice-curve");
   root.append(picture.element);
@@ -109,6 +109,8 @@ Skerry.widgets.advice = (root, data, page) => {
 
   function costAxis() {
     const axis = { title: { text: `cost (${asked.cost_unit})` } };
+    const isTimed = asked.cost_unit === "seconds" || asked.cost_unit === "joules";  // every setting costs some
+    if (!isLog && isTimed && most > least) return { ...axis, range: [least - 0.06 * (most - least), most + 0.06 * (most - least)] };
     if (!isLog) return { ...axis, range: [-0.03 * most, 1.04 * most].map((end) => (paid.length ? end : Math.sign(end || 1))) };
     const powers = Array.from({ length: Math.ceil(Math.log10(most / least)) + 2 }, (_, i) => 10 ** (Math.floor(Math.log10(least)) + i));
     const nice = powers.flatMap((power) => [power, 2 * power, 5 * power]).filter((value) => value >= least && value <= 1.1 * most);
@@ -122,7 +124,7 @@ Skerry.widgets.advice = (root, data, page) => {
       picture.tell(`${title[0].toUpperCase()}${title.slice(1)} against cost. The line joins settings confirmed on fresh seeds, from the cheapest upward. ` +
         `Bars are 95 % intervals of the distance to the best on the same seeds; the band is level with the best, within ${asked.tolerance_text}.${left}${beyond}`);
       return Skerry.plots.plot(picture.plot, traces, () => ({
-        xaxis: costAxis(), yaxis: { title: { text: title }, range }, shapes: shapes(), annotations: annotations(), showlegend: true,
+        xaxis: costAxis(), yaxis: { title: { text: scoreTitle }, range }, shapes: shapes(), annotations: annotations(), showlegend: true,
         legend: { orientation: "h", x: 0, y: -0.22, yanchor: "top" }, margin: { l: 64, r: 24, t: 36, b: 48 },
       }));
     },
