@@ -38,7 +38,7 @@ PARTS = {
     "Records": ("load", "finals", "results", "devices", "write_report"),
     "Experiments": (
         "Experiment", "Sweep", "Network", "Data", "Task", "Model", "Training", "Server",
-        "Availability", "MethodChoice", "Evaluate"
+        "Availability", "ClockChoice", "MethodChoice", "Evaluate"
     ),
     "Your own data": (
         "from_arrays", "from_devices", "from_torch", "from_huggingface", "from_flower",
@@ -83,6 +83,8 @@ EXAMPLES = {
     "Model": 'print(skerry.Model(name="mlp", hidden=16))',
     "Training": 'print(skerry.Training(optimizer="adam", stepsize=0.01))',
     "Server": 'print(skerry.Server(primitive="blend", beta=0.25).label)',
+    "ClockChoice": 'timed = small.replace(clock=skerry.ClockChoice(file="wifi_home"))\n'
+    'print(skerry.run(timed).final("seconds"))',
     "Availability": "print(skerry.Availability(awake=0.9).sleeps)",
     "MethodChoice": 'print(skerry.MethodChoice(name="fedprox", mu=0.5))',
     "Evaluate": 'print(skerry.Evaluate(every=5, measures=["average", "consensus"]))',

@@ -104,8 +104,7 @@ def agreement(found: pd.DataFrame, printed: pd.DataFrame) -> Agreement:
 
 def clear_gaps(cells: pd.DataFrame) -> NDArray[np.bool_]:
     """Which gaps of `cell_gaps` differ from zero by a paired t test over seeds, at a false
-    discovery rate of 0.05 over these cells (Benjamini and Hochberg). Of fewer than three seeds none
-    is clear.
+    discovery rate of 0.05 over these cells (Benjamini and Hochberg), given three seeds.
 
     Clear cells are counted, so the share of false ones among them is what matters. Holm's
     correction guards against a single false one, and leaves hardly any of 192 cells to count."""

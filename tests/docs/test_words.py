@@ -76,6 +76,13 @@ def test_no_word_that_we_do_not_use(word: str) -> None:
     )
 
 
+def test_no_file_holds_both_sides_of_a_merge() -> None:
+    """Conflict markers read as text in Markdown, so nothing else would notice them."""
+    left = re.compile(r"^(<{7} |>{7} )", re.MULTILINE)
+    files = [path for path in SEARCHED if left.search(path.read_text(encoding="utf-8"))]
+    assert not files
+
+
 OPTION = re.compile(r"(?<![\w-])--[a-z]")
 OTHER_PROGRAMS = ("src/skerry/data/sources/hosts.py",)
 """Code with options of other programs (npm, dpkg-deb)."""

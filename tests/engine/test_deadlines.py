@@ -8,10 +8,10 @@ import torch
 
 from oracle.extended import ExtendedReference
 from skerry.clock.deadline import in_time
-from skerry.engine.clock import CLOCK, measure_clocks
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.state import keep_lanes
+from skerry.engine.timing import CLOCK, measure_clocks
 from skerry.engine.world import build_world
 from skerry.errors import SkerryError
 from skerry.measure.observer import Observer

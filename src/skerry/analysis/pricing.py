@@ -88,7 +88,7 @@ def has_own_times(run: "Run", clock: Clock) -> bool:
     recorded = run.versions.get(f"{SOURCE_OF}{path}", "")
     if recorded != experiment.sources().get(path, ""):
         return False  # the file has changed since
-    from skerry.engine.clock import clock_of_file
+    from skerry.engine.timing import clock_of_file
 
     try:
         return clock_of_file(file) == clock

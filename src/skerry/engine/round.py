@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from skerry.engine import method_hooks as hooks
-from skerry.engine.clock import CLOCK, StackClock, check_uplink, start_clocks
 from skerry.engine.compressed_messages import CompressedServerRound
 from skerry.engine.minibatches import RoundDraws, minibatches
 from skerry.engine.participation.sampler import Sample
@@ -20,6 +19,7 @@ from skerry.engine.server import Memory
 from skerry.engine.server_schedule import LOG, REFERENCE, ScheduledRound, ScheduleMemory
 from skerry.engine.stack import ServerGroup, Stack
 from skerry.engine.state import State
+from skerry.engine.timing import CLOCK, StackClock, check_uplink, start_clocks
 from skerry.kernels.precision import arithmetic
 from skerry.methods.method import Method, Traffic
 from skerry.models.layout import clear, set_aside

@@ -16,7 +16,6 @@ from torch import Tensor
 from skerry.config.experiment import Experiment, Server
 from skerry.engine import compressed_messages as messages
 from skerry.engine import plugin_results as contract
-from skerry.engine.clock import CLOCK, StackClock, build_clocks
 from skerry.engine.facts import run_context
 from skerry.engine.local_optimizers import LOCAL_OPTIMIZER, LocalOptimizer
 from skerry.engine.mixer import Mixer
@@ -24,6 +23,7 @@ from skerry.engine.participation.awake import Awake
 from skerry.engine.participation.sampler import Sampler
 from skerry.engine.server import Memory
 from skerry.engine.server_schedule import LOG, REFERENCE, ScheduledRound, ServerSchedule
+from skerry.engine.timing import CLOCK, StackClock, build_clocks
 from skerry.engine.unpadded import UnpaddedMethod, plugin_call
 from skerry.engine.world import World
 from skerry.errors import SkerryError, as_number

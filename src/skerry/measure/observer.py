@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from skerry.config.measures import GROUPS
-from skerry.engine.clock import measure_clocks
 from skerry.engine.ranks.group import Rank
 from skerry.engine.round import is_server_round
 from skerry.engine.simulate import Moment, is_evaluated
 from skerry.engine.stack import Stack
+from skerry.engine.timing import measure_clocks
 from skerry.kernels.cuda_graph import MAX_MODEL_BYTES, CapturedFunction
 from skerry.measure.accuracy import average_model, bytes_per_score
 from skerry.measure.custom_measures import CustomMeasures

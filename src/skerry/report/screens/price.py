@@ -267,15 +267,16 @@ def _explain_turn(priced: Priced, cell: Cell) -> str:
 
 
 def _drains(priced: Priced, cell: Cell) -> Iterator[str]:
-    """What drains the devices: some fleets train themselves empty, others talk."""
-    told: dict[str, list[str]] = {}
-    for label in priced.reach.labels(cell):
-        if shares := priced.drains(cell, label):
-            words = ", ".join(f"{share:.0f} % for {what}" for what, share in shares.items())
-            told.setdefault(words, []).append(label)
+    """What drains the devices: some fleets drain by training, others by talking."""
+    found = {label: priced.drains(cell, label) for label in priced.reach.labels(cell)}
+    told = [
+        f"{shares['computing']:.0f}, {shares['messages']:.0f} and {shares['waiting']:.0f} % with "
+        f"{_say(label)}"
+        for label, shares in found.items()
+        if shares
+    ]
     if told:
-        parts = [f"{words} with {_list(labels)}" for words, labels in told.items()]
-        yield f"Devices need their energy {'; '.join(parts)}."
+        yield f"Energy for computing, messages and waiting: {'; '.join(told)}."
 
 
 def _fronts(priced: Priced, cell: Cell) -> Iterator[str]:
