@@ -8,6 +8,7 @@ import pytest
 import skerry
 from command_line import skerry as command
 from skerry.config.experiment import Experiment
+from skerry.errors import SkerryWarning
 
 RUNS = ("rounds=12", "server.period=2", "network.devices=20", "server.sampled=4")
 PORT = """
@@ -209,3 +210,18 @@ def test_runs_without_bytes_have_no_price(tmp_path):
     outcome = command("price", tmp_path, "--clock", "wifi_home")
     assert outcome.code == 2
     assert "has no uplink_bytes, so the sizes of its messages are unknown. Add" in outcome.err
+
+
+def test_only_runs_with_their_own_clock_are_compared_by_it(tmp_path):
+    """Beside runs without a clock, which are counted; with a clock for all, all are."""
+    lanes = [
+        Experiment.parse({}, ["rounds=4", "network.devices=8", "server.sampled=3", *more])
+        for more in ([], ["clock.file=lte_phone"], ["clock.file=lte_phone", "server.primitive=s2a"])
+    ]
+    skerry.run(lanes, out=tmp_path)
+    with pytest.warns(SkerryWarning, match="1 run without a clock left out"):
+        outcome = command("price", tmp_path)
+    assert outcome.code == 0
+    assert "s2a" in outcome.out
+    drawn = command("figure", "curves", tmp_path, "--over", "seconds", "-o", tmp_path / "a.png")
+    assert drawn.code == 0

@@ -426,6 +426,17 @@ def test_a_graph_file_that_changed_is_refused(tmp_path):
     assert "has changed since the runs were recorded" in refused(tmp_path / "runs")
 
 
+def test_an_edited_trace_is_refused(small, tmp_path):
+    """The same file with other devices asleep: as many messages, other times."""
+    trace = tmp_path / "trace.csv"
+    trace.write_text("device,from,to\n" + "".join(f"{n},0,7\n" for n in range(8)))
+    skerry.run([small(f"availability.awake={trace}")], out=tmp_path / "runs")
+    assert len(skerry.load(tmp_path / "runs", clock=CLOCK))
+    trace.write_text("device,from,to\n" + "".join(f"{n},0,7\n" for n in range(1, 9)))
+    line = refused(tmp_path / "runs")
+    assert "what availability.awake names has changed since it was recorded. Restore it." in line
+
+
 def test_a_tracker_that_goes_to_all_is_priced_as_it_was_timed(small, tmp_path):
     """Y goes to all devices beside X: the run itself and the record give the same seconds."""
     settings = ["method.name=gradient_tracking", "method.tracker=s2a", "server.primitive=s2s"]
