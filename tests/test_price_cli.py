@@ -224,4 +224,5 @@ def test_only_runs_with_their_own_clock_are_compared_by_it(tmp_path):
     assert outcome.code == 0
     assert "s2a" in outcome.out
     drawn = command("figure", "curves", tmp_path, "--over", "seconds", "-o", tmp_path / "a.png")
-    assert drawn.code == 0
+    assert "the runs have no seconds" in drawn.err
+    assert "--clock wifi_home" in drawn.err
