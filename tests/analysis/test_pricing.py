@@ -78,7 +78,7 @@ def plain_columns(experiment, clock, materials=None):
         found["joules"].append(joules_n.sum())
         found["joules_max"].append(joules_n.max())
         computing = clock.compute.watts * spent["computing"].sum()
-        idle = clock.compute.idle_watts * spent["waiting"].sum()
+        idle = clock.compute.idle_watts * (spent["waiting"] + spent["talking"]).sum()
         found["joules_computing"].append(computing)
         found["joules_talking"].append(joules_n.sum() - computing - idle)
     return {name: np.array(values) for name, values in found.items()}, recorded

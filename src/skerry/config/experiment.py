@@ -75,7 +75,11 @@ class Experiment(Section, ignored_types=(cached_property,)):
     @model_validator(mode="before")
     @classmethod
     def _former_names(cls, table: Any) -> Any:
-        return toml.current_names(table) if isinstance(table, Mapping) else table
+        if not isinstance(table, Mapping):
+            return table
+        found = toml.current_names(table)
+        clock = found.get("clock")
+        return {**found, "clock": {"file": clock}} if isinstance(clock, str | Path) else found
 
     @model_validator(mode="after")
     def _rules(self, info: ValidationInfo) -> Self:
