@@ -84,7 +84,7 @@ def test_a_server_that_changes_is_told_as_it_is_at_first(settings, words):
 
 def test_a_deadline_is_told():
     settings = ["clock.file=wifi_home", "server.deadline=0.5", "server.over_sample=4"]
-    words = "server samples 20 every 5 rounds; the first of 24 called; deadline 0.5 s;"
+    words = "every 5 rounds; clock wifi_home; the first of 24 called; deadline 0.5 s;"
     assert words in describe_runs([Experiment.parse({}, settings)])
 
 
