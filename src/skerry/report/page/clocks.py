@@ -7,9 +7,9 @@ from pathlib import Path
 from skerry.analysis.run_table import RunTable
 from skerry.clock.settings import AnyClock, Clock, read_clock
 from skerry.clock.times import MEASURES
+from skerry.config.measures import LINKS
 from skerry.records.parts import History
 
-LINKS = ("uplink", "downlink", "d2d")
 AnyClocks = AnyClock | Sequence[AnyClock] | None
 """A clock as `read_clock` takes it, several of them, or none."""
 
