@@ -1,6 +1,7 @@
 """When runs first reach a score: the first evaluated round at or past it, seed by seed."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -168,6 +169,9 @@ def test_seconds_and_joules_need_a_clock(tmp_path):
     sent = ["messages", "bytes", "all_messages", "all_bytes"]
     assert list(reach(table).costs) == ["rounds", *sent]
     clock = {"compute": {"seconds_per_step": 2.0, "watts": 3.0}}
+    first, *others = table.runs
+    stopped = replace(table, runs=(replace(first, status="diverged"), *others))
+    assert with_clock(stopped, clock).frame()["seconds"].notna().sum() == 3 * 5
     found = reach(with_clock(table, clock))
     for label in ("s2s", "s2a"):  # links take no time, so a round takes two seconds
         rounds = found.took("rounds", (), label).mean

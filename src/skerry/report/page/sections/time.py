@@ -102,17 +102,26 @@ def _timelines(data: ReportData) -> tuple[dict[str, list[dict[str, Any]]], list[
     with open_stores(data.grid.paths) as stores:
         histories = RunTable.stream(stores).histories
         same: dict[object, list[int]] = {}  # cells whose runs take the same time
+        shown: dict[int, dict[str, Run]] = {}
         for cell in range(len(data.grid.cells)):
-            if runs := _first_seed(data, cell):
-                sizes = {one.key: recorded_sizes(one, histories[one.key]) for one in runs.values()}
-                timed = (PricedRun(one, sizes[one.key], one.rounds_done) for one in runs.values())
-                same.setdefault((*runs, *(one.key for one in timed)), []).append(cell)
+            timed: dict[str, PricedRun] = {}
+            shown[cell] = {}
+            for label, run in _first_seed(data, cell).items():
+                try:
+                    sizes = recorded_sizes(run, histories[run.key])
+                    one = PricedRun(run, sizes, run.rounds_done)
+                    one.check()
+                    timed[label], shown[cell][label] = one, run
+                except SkerryError as error:
+                    why[str(error)] = None
+            if timed:
+                same.setdefault((*timed, *(one.key for one in timed.values())), []).append(cell)
         if len(same) > MOST_DRAWN:
             why[f"Timelines are drawn for {MOST_DRAWN} of {len(same)} kinds of cells."] = None
         for name, clock in data.clocks.items():
             found[name] = []
             for cells in list(same.values())[:MOST_DRAWN]:
-                runs = _first_seed(data, cells[0])
+                runs = shown[cells[0]]
                 try:
                     drawable_fleet(next(iter(runs.values())))
                     drawn = _packed(data, runs, read_timelines(runs, histories, clock))
