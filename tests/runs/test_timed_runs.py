@@ -118,6 +118,17 @@ def test_measured_during_the_run_as_priced_afterwards(small, folder, compare, se
         assert timed["seconds"].max() > 0
 
 
+def test_compressed_links_that_change_have_an_approximate_price(small, folder):
+    """Messages that catch up are longer, and their record is a sum: docs/clock.md says how much."""
+    settings = "network.topology=erdos_renyi network.dynamic=true network.compression=int8"
+    base = small("rounds=8", *settings.split())
+    timed, _, priced = recorded_and_priced(folder, base, None)
+    ratio = (priced["seconds"] / timed["seconds"]).to_numpy()
+    assert 0.001 < abs(ratio[1:] - 1).max() < 0.25
+    assert ratio[-1] == pytest.approx(1, abs=0.05)
+    assert priced["joules_talking"].iloc[-1] == pytest.approx(timed["joules_talking"].iloc[-1])
+
+
 TIMED = "server.deadline=0.35 server.over_sample=2 server.sampled=6 server.period=2"
 
 
@@ -186,8 +197,8 @@ def test_its_own_clock_is_known_by_its_content(small, folder, monkeypatch):
             assert frame.query("seed == 0")["seconds"].tolist() == own
     (folder / "copy/phones.csv").write_text(table.replace("0.2", "0.3"))
     told = (
-        r"^1 of 2 runs has no price and is left out: run \w+ cannot be priced by another clock than "
-        r"its own \(clock\.toml, of which there is no file /.*elsewhere/clock\.toml\), because"
+        r"^1 of 2 runs has no price and is left out: run \w+ cannot be priced by another clock "
+        r"than its own \(clock\.toml, of which there is no file /.*elsewhere/clock\.toml\), because"
     )
     with pytest.warns(SkerryWarning, match=told):
         frame = skerry.load(folder / "runs", clock="../copy/clock.toml")
