@@ -18,6 +18,7 @@ from skerry.report.page.clocks import clocked_name
 from skerry.report.page.model import shades
 from skerry.report.page.report_data import ReportData
 from skerry.report.page.sections.fleet import device_and_island_names, drawable_fleet
+from skerry.report.text import plural
 
 WAITING = {"light": COLOURS["waiting"], "dark": "#4B545F"}  # pale: nothing happens there
 MOST_DRAWN = 12  # timelines of cells, under each clock
@@ -103,6 +104,7 @@ def _timelines(data: ReportData) -> tuple[dict[str, list[dict[str, Any]]], list[
         histories = RunTable.stream(stores).histories
         same: dict[object, list[int]] = {}  # cells whose runs take the same time
         shown: dict[int, dict[str, Run]] = {}
+        refused: dict[str, SkerryError] = {}
         for cell in range(len(data.grid.cells)):
             timed: dict[str, PricedRun] = {}
             shown[cell] = {}
@@ -113,9 +115,13 @@ def _timelines(data: ReportData) -> tuple[dict[str, list[dict[str, Any]]], list[
                     one.check()
                     timed[label], shown[cell][label] = one, run
                 except SkerryError as error:
-                    why[str(error)] = None
+                    refused[run.key] = error
             if timed:
                 same.setdefault((*timed, *(one.key for one in timed.values())), []).append(cell)
+        if refused:
+            count = plural(len(refused), "run")
+            first = next(iter(refused.values()))
+            why[f"{count} of the first seed cannot be drawn. The first: {first}"] = None
         if len(same) > MOST_DRAWN:
             why[f"Timelines are drawn for {MOST_DRAWN} of {len(same)} kinds of cells."] = None
         for name, clock in data.clocks.items():
