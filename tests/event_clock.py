@@ -118,12 +118,12 @@ class Fleet:
         last = max(got.values(), default=0.0)
         if last > self.now[i]:
             waited = last - self.now[i]
+            self.spent[i].joules += self.clock.compute.idle_watts * waited
             if purpose[0] == "server":  # receiving takes a part of it
                 talked = min(waited, self.receiving(i, purpose[1]))
                 self.spent[i].talking += talked
                 waited -= talked
             self.spent[i].waiting += waited
-            self.spent[i].joules += self.clock.compute.idle_watts * waited
             self.now[i] = last
         self.waits[i] = [None, 0, True]
         self.resume(i)
@@ -142,6 +142,7 @@ class Fleet:
             messages = 2 * sum(self.islands[a] == self.islands[i] for a, _ in one.edges)
         lasts = d2d.latency + messages * one.d2d * float(self.speeds.d2d_n[i])
         self.spent[i].talking += lasts
+        self.spent[i].joules += self.clock.compute.idle_watts * lasts
         self.spent[i].joules += len(near) * d2d.joules_per_byte * one.d2d
         self.later(self.now[i] + lasts, self.done, i)
         for j in near:
@@ -157,6 +158,7 @@ class Fleet:
         call, uplink = self.rounds[t].server, self.clock.uplink
         lasts = uplink.latency + call.up * float(self.speeds.uplink_n[i])
         self.spent[i].talking += lasts
+        self.spent[i].joules += self.clock.compute.idle_watts * lasts
         self.spent[i].joules += uplink.joules_per_byte * call.up
         self.later(self.now[i] + lasts, self.receive, t, self.now[i])
         self.later(self.now[i] + lasts, self.done, i)

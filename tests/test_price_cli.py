@@ -219,3 +219,19 @@ def test_runs_without_bytes_have_no_price(tmp_path):
     with pytest.warns(SkerryWarning, match=r"^1 of 2 runs has no price .* left out: run \w+ has"):
         outcome = command("price", tmp_path, "--clock", "wifi_home")
     assert "1 of 1 seed" in outcome.out
+
+
+def test_only_runs_with_their_own_clock_are_compared_by_it(tmp_path):
+    """Beside runs without a clock, which are counted; with a clock for all, all are."""
+    lanes = [
+        Experiment.parse({}, ["rounds=4", "network.devices=8", "server.sampled=3", *more])
+        for more in ([], ["clock.file=lte_phone"], ["clock.file=lte_phone", "server.primitive=s2a"])
+    ]
+    skerry.run(lanes, out=tmp_path)
+    with pytest.warns(SkerryWarning, match="1 run without a clock left out"):
+        outcome = command("price", tmp_path)
+    assert outcome.code == 0
+    assert "s2a" in outcome.out
+    drawn = command("figure", "curves", tmp_path, "--over", "seconds", "-o", tmp_path / "a.png")
+    assert "the runs have no seconds" in drawn.err
+    assert "--clock wifi_home" in drawn.err

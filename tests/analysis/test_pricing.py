@@ -78,7 +78,7 @@ def plain_columns(experiment, clock, materials=None):
         found["joules"].append(joules_n.sum())
         found["joules_max"].append(joules_n.max())
         computing = clock.compute.watts * spent["computing"].sum()
-        idle = clock.compute.idle_watts * spent["waiting"].sum()
+        idle = clock.compute.idle_watts * (spent["waiting"] + spent["talking"]).sum()
         found["joules_computing"].append(computing)
         found["joules_talking"].append(joules_n.sum() - computing - idle)
     return {name: np.array(values) for name, values in found.items()}, recorded
@@ -424,6 +424,17 @@ def test_a_graph_file_that_changed_is_refused(tmp_path):
     skerry.run([base], out=tmp_path / "runs")
     file.write_text("a b\nb c\nc a\n")
     assert "has changed since the runs were recorded" in refused(tmp_path / "runs")
+
+
+def test_an_edited_trace_is_refused(small, tmp_path):
+    """The same file with other devices asleep: as many messages, other times."""
+    trace = tmp_path / "trace.csv"
+    trace.write_text("device,from,to\n" + "".join(f"{n},0,7\n" for n in range(8)))
+    skerry.run([small(f"availability.awake={trace}")], out=tmp_path / "runs")
+    assert len(skerry.load(tmp_path / "runs", clock=CLOCK))
+    trace.write_text("device,from,to\n" + "".join(f"{n},0,7\n" for n in range(1, 9)))
+    line = refused(tmp_path / "runs")
+    assert "what availability.awake names has changed since it was recorded. Restore it." in line
 
 
 def test_a_tracker_that_goes_to_all_is_priced_as_it_was_timed(small, tmp_path):

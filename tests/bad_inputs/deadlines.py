@@ -70,7 +70,7 @@ ROWS = [
         "over_sample of a selection that counts",
         "server.over_sample=1 server.selection=bernoulli",
         'server.over_sample takes the first K to arrive, but server.selection = "bernoulli" '
-        'decides by itself how many count. Use "uniform" or "per_component".',
+        'decides by itself how many count. Use "uniform", "per_component" or "round_robin".',
     ),
     clocked(
         "deadline with importance",

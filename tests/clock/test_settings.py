@@ -171,7 +171,8 @@ def test_a_step_is_measured_on_this_machine():
     measured = table["compute"]["seconds_per_step"]
     assert 0.001 < measured < 1000
     said = re.search(r"# Measured: (\S+) (ms|s) for one local step of one device of mine.toml\n"
-        r"# \(model linear, 650 parameters, \d+ samples\).*\n# median of 51 steps, times 1000",
+        r"# \(model linear, 650 parameters, \d+ samples\).*\n# CPU, the quickest of 51 steps \(the "
+        r"slowest took .*\), times 1000",
         printed.out)  # fmt: skip
     assert said
     each = float(said[1]) * {"ms": 1e-3, "s": 1}[said[2]]

@@ -83,3 +83,16 @@ def test_joules_are_those_of_the_counted_bytes(small, tmp_path, settings):
 def test_methods_count_the_same_bytes(small, tmp_path, preset):
     base = small(clock_for(tmp_path, "uplink"), "server.period=2", "server.sampled=6")
     assert assert_joules_of_bytes(base, lambda one: [with_preset(one, preset)], tmp_path)
+
+
+def test_a_stack_that_is_run_twice_has_the_same_seconds(small, tmp_path):
+    """Messages that a link must catch up on are counted anew."""
+    settings = ["network.compression=top_k", "network.link_failure=0.4", "server.period=2"]
+    base = small(clock_for(tmp_path, "d2d"), *settings)
+    stack = build_stack(build_world(base), [base])
+    seconds = []
+    for _ in range(2):
+        observer = Observer(stack)
+        rows = [observer.rows(moment) for moment in simulate(stack)]
+        seconds.append([row["joules"] for found in rows for row in found.values()])
+    assert seconds[0] == seconds[1]

@@ -8,6 +8,7 @@ import torch
 
 from oracle.extended import ExtendedReference
 from skerry.clock.deadline import in_time
+from skerry.config.presets import with_preset
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.state import keep_lanes
@@ -371,3 +372,24 @@ def test_a_method_that_hides_what_it_sends_has_no_deadline(small, clock_file):
 def test_who_is_in_time(times, wanted, deadline, at_least, counted, at):
     found = in_time(0.0, np.array(times), wanted, deadline, at_least)
     assert (found.counted.tolist(), found.at) == (counted, at)
+
+
+@pytest.mark.parametrize("preset", ["scaffold", "sd_gt", "mtgc"])
+def test_methods_that_count_on_every_sampled_device_are_refused(small, clock_file, preset):
+    """Their corrections would be scaled by steps of devices that were left out."""
+    base = with_preset(small(clock_file()), preset)
+    with pytest.raises(SkerryError, match=rf"'{preset}' is not defined for server\.deadline"):
+        base.with_settings("server.deadline=0.2")
+
+
+@pytest.mark.parametrize("preset", ["fedavg", "fedprox", "fedvarp", "mifa", "carry"])
+def test_late_devices_do_not_break_other_methods(small, clock_file, preset):
+    """With few in time, and void rounds, they learn less, and do not diverge."""
+    base = with_preset(small(clock_file(), "rounds=30", "training.stepsize=0.1"), preset)
+    late = base.with_settings("server.deadline=0.2", "server.at_least=2")
+    stack = build_stack(build_world(base), [late])
+    observer = Observer(stack)
+    found = [row for moment in simulate(stack) for row in observer.rows(moment).values()]
+    losses = [row["average_loss"] for row in found if "average_loss" in row]
+    assert losses[-1] < 0.8 * losses[0]
+    assert max(losses) < 1.1 * losses[0]

@@ -52,7 +52,7 @@ class DeviceClock:
     def wait(self, i, until, talking):
         """Device i goes on at a time, and has talked for so many seconds before it."""
         spent = max(0.0, until - self.T[i])
-        self.joules[i] += self.clock.compute.idle_watts * (spent - min(spent, talking))
+        self.joules[i] += self.clock.compute.idle_watts * spent
         self.T[i] += spent
 
     def call(self, called):
@@ -60,7 +60,9 @@ class DeviceClock:
         up, port = self.clock.uplink, self.clock.server.bandwidth_in
         call, arrived = min(self.T[i] for i in called), {}
         for i in called:
-            self.T[i] += up.latency + self.bytes * self.speeds.uplink_n[i]
+            sending = up.latency + self.bytes * self.speeds.uplink_n[i]
+            self.T[i] += sending
+            self.joules[i] += self.clock.compute.idle_watts * sending
             self.joules[i] += self.bytes * up.joules_per_byte
             arrived[i] = self.T[i]
         # Python's sort keeps the order of devices whose messages arrive together.

@@ -237,6 +237,11 @@ def test_tuning_by_what_is_not_measured_is_a_fault():
     assert line.startswith("sweep.tune_by = 'average_accuracy' is not measured.")
 
 
+def test_a_clock_measures_what_tunes():
+    """With a clock, seconds are measured without being asked for."""
+    assert sweep("clock.file=wifi_home", **TUNED, tune_by="seconds").runs()
+
+
 def test_a_large_grid_can_be_allowed():
     axes = {"server.period": [5, 10, 20], "server.sampled": [10, 20]}
     assert faults_of(axes=axes, most=5)[0].endswith("sweep.most = 6")

@@ -116,7 +116,7 @@ def plain_times(clock, topology, period, server, seed):
                 T[i] = got
             sent += K * MODEL * clock.uplink.joules_per_byte
             sent += len(reached) * MODEL * clock.downlink.joules_per_byte
-        idle = sum(T[i] - computing[i] - talking[i] for i in range(N))
+        idle = sum(T[i] - computing[i] for i in range(N))
         ends.append(max(T))
         power = clock.compute.watts * sum(computing) + clock.compute.idle_watts * idle
         joules.append(power + sent)

@@ -9,7 +9,6 @@ from typing import Any, Protocol
 from skerry.config import labels, schedules
 from skerry.config.experiment import Experiment, Section
 from skerry.config.presets import fields_of_preset
-from skerry.config.toml import EXAMPLE_CLOCKS
 from skerry.errors import SkerryError, argument, unknown
 from skerry.files import written
 from skerry.records.reading import SOURCE_OF
@@ -86,7 +85,7 @@ def _sources(run: Recorded) -> dict[str, tuple[str, str]]:
         "clock.file": experiment.clock.file,
     }
     for path, file in files.items():
-        if isinstance(file, str) and file not in ("", *EXAMPLE_CLOCKS):
+        if isinstance(file, str) and file:
             found[path] = written(file), run.versions.get(f"{SOURCE_OF}{path}", UNKNOWN)
     # A function may return other data for every seed; its code is compared instead.
     if "dataset" in given and "data.dataset" not in found:

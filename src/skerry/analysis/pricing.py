@@ -49,6 +49,8 @@ _SAMPLE = attrgetter(
 _REACH = attrgetter("primitive", "beta", "beta_schedule", "beta_end")
 """The fields of a server that decide whom it reaches."""
 _CLOCK_FILE = "clock.file"
+_DECIDING = ("network.topology", "availability.", "server.", "method.")
+"""The beginnings of the fields whose code and files decide how long a run takes."""
 Watch = Callable[[int, str, Times], None]
 """Called as `watch(t, phase, times)` after every phase of round t."""
 
@@ -218,7 +220,7 @@ class PricedRun:
         steps: Hashable = training.local_steps
         if training.local_epochs:
             steps = training.local_epochs, training.batch, *self._data_key
-        return self.fleet_key, self.server_key, steps
+        return self.fleet_key, self.server_key, steps, tuple(self.sources.items())
 
     @cached_property
     def fleet_key(self) -> Hashable:
@@ -254,10 +256,29 @@ class PricedRun:
                 return "its graph was given from Python, so it is not in the store"
         return _obstacle(self.experiment)
 
+    @cached_property
+    def sources(self) -> dict[str, str]:
+        """Hashes of the recorded code and files that decide who is linked, awake and sampled."""
+        if isinstance(self.run, PlannedRun):
+            return {}
+        named = ((path.removeprefix(SOURCE_OF), now) for path, now in self.run.versions.items())
+        return {path: source for path, source in named if path.startswith(_DECIDING)}
+
+    def check_sources(self) -> None:
+        """Raise RecordsError where code or a file of the run was edited since it was recorded."""
+        now = self.experiment.sources() if self.sources else {}
+        for path, source in self.sources.items():
+            if source != now.get(path, ""):
+                raise RecordsError(
+                    f"run {self.run.key} cannot be priced, because what {path} names has changed "
+                    "since it was recorded. Restore it."
+                )
+
     def check(self) -> None:
         """Raise RecordsError where the record does not tell what happened."""
         if self.obstacle:
             raise self.refusal(self.obstacle)
+        self.check_sources()
 
     def refusal(self, reason: str) -> RecordsError:
         """The error that a run cannot be priced, with the way out."""

@@ -221,7 +221,7 @@ def undominated(points: Mapping[str, tuple[float, float]]) -> list[str]:
 
 
 DRAINS = ("joules_computing", "joules_talking")
-"""The measures that tell what drains devices; the rest of their energy goes while they wait."""
+"""The measures that tell what drains devices; the rest is their idle power."""
 
 
 @dataclass(frozen=True)
@@ -256,8 +256,8 @@ class Priced:
         return {name: cells.estimates() for name, cells in {"rounds": done, **read}.items()}
 
     def drains(self, cell: Cell, label: str) -> dict[str, float] | None:
-        """Percent of the energy of whole runs for computing, messages and waiting; None where the
-        clock has no energy."""
+        """Percent of the energy of whole runs for computing, messages and idle power; None where
+        the clock has no energy."""
         joules = self.finals["joules"][cell, label].mean
         if not joules > 0 or not all(name in self.finals for name in DRAINS):
             return None
@@ -265,7 +265,7 @@ class Priced:
         return {
             "computing": computing,
             "messages": talking,
-            "waiting": max(0.0, 100 - computing - talking),
+            "idle": max(0.0, 100 - computing - talking),
         }
 
     @cached_property

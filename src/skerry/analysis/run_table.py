@@ -22,7 +22,7 @@ from skerry.analysis.compare import LEVEL, reference_label
 from skerry.analysis.names import BESIDE_CELLS, FOLDER, LABEL_FOLDER, Fields, Where, cell_fields
 from skerry.clock.settings import AnyClock
 from skerry.config import labels
-from skerry.config.measures import MEASURES, shown
+from skerry.config.measures import MEASURES, shown, traits
 from skerry.errors import RecordsError, SkerryError, argument, skerry_command, unknown
 from skerry.files import place_of
 from skerry.records.parts import History
@@ -248,6 +248,11 @@ class RunTable:
             return shown("average_accuracy", self.measures)
         if name in self.measures:
             return name
+        if traits(name).group == "clock":
+            raise RecordsError(
+                f"no finished run in {self.place} measured {name}, which needs a clock. Price the "
+                f"runs: {skerry_command('price', place_of(self.paths[0]), clock='wifi_home')}"
+            )
         if name in MEASURES:
             raise RecordsError(
                 f"no finished run in {self.place} measured {name}. Choose from: "

@@ -38,7 +38,8 @@ class Compute(Section):
     watts: NotNegative = 0.0
     """Power while a device computes."""
     idle_watts: NotNegative = 0.0
-    """Power while a device waits."""
+    """Power while a device does not compute: it waits, sends or receives. What messages need by
+    their bytes comes on top."""
 
     @field_validator("slow")
     @classmethod
@@ -156,6 +157,11 @@ def read_clock(name: AnyClock) -> Clock:
         return name
     if isinstance(name, Mapping):
         return Clock.parse(name)
+    if not isinstance(name, str | Path):
+        raise ExperimentError(
+            f"a clock must be a file, the name of an example or a dict of tables (got {name!r}). "
+            f"Examples are {', '.join(EXAMPLES)}."
+        )
     if str(name) in EXAMPLES:
         return Clock.parse(toml.parse_tables(example_text(str(name)), str(name)))
     is_folder = Path(name).is_dir()

@@ -141,7 +141,8 @@ class Times:
         before_kl = self._columns(self.T, sampled_k, lanes)
         self._add(self.T, sampled_k, lanes, spent_k[:, None])
         self._add(self.talking, sampled_k, lanes, spent_k[:, None])
-        self._add(self.joules, sampled_k, lanes, uplink.joules_per_byte * bytes_)
+        idle_k = self.clock.compute.idle_watts * spent_k
+        self._add(self.joules, sampled_k, lanes, uplink.joules_per_byte * bytes_ + idle_k[:, None])
         return np.asarray(before_kl + spent_k[:, None])
 
     def deliver(
@@ -200,7 +201,7 @@ class Times:
         self._add(self.T, rows, lanes, spent)
         self._add(self.talking, rows, lanes, talked)
         self._add(self.waiting, rows, lanes, waited)
-        self._add(self.joules, rows, lanes, self.clock.compute.idle_watts * waited)
+        self._add(self.joules, rows, lanes, self.clock.compute.idle_watts * spent)
 
     @staticmethod
     def _columns(account: Array, rows: Ints, lanes: slice | Ints) -> Array:
@@ -222,7 +223,7 @@ class Times:
             share = np.where(total > 0, 100 * self.waiting.sum(axis=0) / total, 0.0)
         compute, joules = self.clock.compute, self.joules.sum(axis=0)
         computing = compute.watts * self.computing.sum(axis=0)
-        idle = compute.idle_watts * self.waiting.sum(axis=0)
+        idle = compute.idle_watts * (self.waiting + self.talking).sum(axis=0)
         return {
             "seconds": self.T.max(axis=0),
             "seconds_mean": self.T.mean(axis=0),

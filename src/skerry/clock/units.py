@@ -29,10 +29,19 @@ def _read(value: Any, units: dict[str, float], what: str, example: str) -> float
         raise ValueError(f"must be a {what} such as {example!r} (got {value!r}).")
     number, unit = found.groups()
     if unit and unit not in units:
-        meant = [known for known in units if known.lower() == unit.lower()]
-        hint = f"; did you mean '{meant[0]}'?" if meant else "."
+        hint = f"; did you mean '{meant}'?" if (meant := _meant(unit, units)) else "."
         raise ValueError(f"has the unknown unit {unit!r}{hint} Units are: {', '.join(units)}.")
     return float(number) * units.get(unit, 1.0)
+
+
+def _meant(unit: str, units: dict[str, float]) -> str:
+    """The known unit that a misspelt one stands for; in bandwidths b is a bit and B a byte."""
+    if found := re.fullmatch(r"([kKmMgG]?)([bB])(/s|ps)", unit):
+        prefix, what, _ = found.groups()
+        prefix = prefix if prefix == "k" else prefix.upper()
+        guess = f"{prefix}{'bit' if what == 'b' else 'B'}/s"
+        return guess if guess in units else ""
+    return next((known for known in units if known.lower() == unit.lower()), "")
 
 
 def seconds(value: Any) -> float:

@@ -4,6 +4,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
+from importlib.resources import files
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -74,7 +75,11 @@ class Experiment(Section, ignored_types=(cached_property,)):
     @model_validator(mode="before")
     @classmethod
     def _former_names(cls, table: Any) -> Any:
-        return toml.current_names(table) if isinstance(table, Mapping) else table
+        if not isinstance(table, Mapping):
+            return table
+        found = toml.current_names(table)
+        clock = found.get("clock")
+        return {**found, "clock": {"file": clock}} if isinstance(clock, str | Path) else found
 
     @model_validator(mode="after")
     def _rules(self, info: ValidationInfo) -> Self:
@@ -273,7 +278,7 @@ class Experiment(Section, ignored_types=(cached_property,)):
         sources = {path: registry.source_fingerprint(name) for path, name in self.users_own()}
         if isinstance(self.availability.awake, str):
             sources["availability.awake"] = _file_hash(self.availability.awake)
-        if self.clock.file and self.clock.file not in toml.EXAMPLE_CLOCKS:
+        if self.clock.file:
             sources["clock.file"] = _clock_hash(self.clock.file)
         return sources
 
@@ -356,7 +361,10 @@ def _file_hash(file: str) -> str:
 
 
 def _clock_hash(file: str) -> str:
-    """The hash of a clock file and of the table of devices that it names."""
+    """The hash of an example clock, or of a clock file and the table of devices that it names."""
+    if file in toml.EXAMPLE_CLOCKS:
+        text = files("skerry").joinpath("clock", "examples", f"{file}.toml").read_bytes()
+        return hashlib.sha256(text).hexdigest()[:16]
     own = _file_hash(file)
     try:
         devices = toml.read_tables(plain_path(file)).get("devices")

@@ -111,6 +111,18 @@ def no_sleeping_devices(parts: Parts) -> Iterator[Fault]:
         )
 
 
+def waits_for_all(parts: Parts) -> Iterator[Fault]:
+    """The server waits for all devices that it samples."""
+    if parts.server.is_timed:
+        field = "over_sample" if parts.server.deadline is None else "deadline"
+        yield (
+            (f"server.{field}", "method.name"),
+            f"method '{parts.method.name}' is not defined for server.{field}: it counts on the "
+            f"steps of all devices that are sampled. Leave server.{field} out, or take "
+            "gradient_tracking, carry or fedprox.",
+        )
+
+
 def reaches_sleepers(parts: Parts) -> Iterator[Fault]:
     """The server reaches devices that sleep."""
     if parts.availability.sleeps and not parts.availability.reach_asleep:
@@ -134,7 +146,7 @@ ONE_STEP = must_be(
 )
 AVERAGES = must_be("server.optimizer", "fedavg", why="it needs the average itself")
 FIXED_PERIOD = must_be("server.period_schedule", "constant")
-WHOLE_PERIODS = (starts_after_a_period, FIXED_PERIOD, no_sleeping_devices)
+WHOLE_PERIODS = (starts_after_a_period, FIXED_PERIOD, no_sleeping_devices, waits_for_all)
 COMPLETE_ISLANDS = (
     must_be("network.topology", "complete", why="an island averages completely"),
     must_be("network.mixing", "metropolis"),

@@ -24,7 +24,10 @@ class CatchUp:
         """Bytes of round t for missed messages: the messages, or a whole copy if that is less."""
         assert group.compression is not None
         links = group.mixer.fleet, group.steps, group.rounds_without_mixing
-        missed = self._missed.setdefault(links, MissedMessages(group)).counts(t)
+        known = self._missed.get(links)
+        if known is None or t < known.rounds:  # the run begins again
+            known = self._missed[links] = MissedMessages(group)
+        missed = known.counts(t)
         whole = BYTES_PER_PARAMETER * world.shared_parameters
         size = group.compression.compression.bytes(world.shared_parameters)
         at_most = np.where(missed > 0, max(0, whole - size), 0)
@@ -41,7 +44,7 @@ class MissedMessages:
 
     def __init__(self, group: "MixingGroup"):
         self._group, self._fleet = group, group.mixer.fleet
-        self._rounds = 0
+        self.rounds = 0
         self._sent_n = np.zeros(self._fleet.devices, dtype=np.int64)
         self._links: Ints = np.empty(0, dtype=np.int64)
         """All links that were ever up, each as a number, sorted."""
@@ -50,12 +53,12 @@ class MissedMessages:
 
     def counts(self, t: int) -> Ints:
         """The messages that each link of round t must catch up on. Rounds are asked in order."""
-        for before in range(self._rounds, t):
+        for before in range(self.rounds, t):
             self._advance(before)
         return self._advance(t)
 
     def _advance(self, t: int) -> Ints:
-        self._rounds = t + 1
+        self.rounds = t + 1
         steps, edges = self._group.steps_in(t), self._fleet.edges(t)
         if not steps or not len(edges):
             return np.zeros(0, dtype=np.int64)

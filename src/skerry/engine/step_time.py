@@ -1,8 +1,9 @@
 """How long a local step of one device takes on this machine."""
 
 from dataclasses import dataclass
-from statistics import median
 from time import perf_counter
+
+import torch
 
 from skerry.config.experiment import Experiment
 from skerry.engine.world import build_world
@@ -16,9 +17,11 @@ LONGEST = 10.0  # seconds; large models are measured by fewer steps
 
 @dataclass(frozen=True)
 class StepTime:
-    """The duration of a local step: the median of some steps on the CPU."""
+    """The duration of a local step on one core: the quickest of some steps, since other programs
+    only make steps longer."""
 
     seconds: float
+    slowest: float
     steps: int
     parameters: int
     batch: int
@@ -31,6 +34,8 @@ def measure_step(experiment: Experiment) -> StepTime:
     X_nld = world.initial_models()[:1].unsqueeze(1).clone()
     eta_l = X_nld.new_full((1,), experiment.training.stepsize)
     taken: list[float] = []
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # a small step on several cores waits for the busiest one
     began = perf_counter()
     with arithmetic(experiment.training.precision):
         for step in range(WARM_UP + STEPS):
@@ -42,4 +47,6 @@ def measure_step(experiment: Experiment) -> StepTime:
                 taken.append(end - start)
             if end - began > LONGEST:
                 break
-    return StepTime(median(taken), len(taken), world.learner.parameters, rows.shape[1])
+    torch.set_num_threads(threads)
+    facts = len(taken), world.learner.parameters, rows.shape[1]
+    return StepTime(min(taken), max(taken), *facts)

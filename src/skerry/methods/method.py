@@ -66,8 +66,9 @@ class Aggregation:
     islands_n: Tensor
     """The island of every device."""
     eta_sum_l1: Tensor
-    """The stepsizes of all local steps since the last server round, summed, as a column; with
-    `training.local_epochs` [k, l, 1], a column for each of the sampled devices in their order."""
+    """The stepsizes of all local steps since the last server round that was planned, summed, as a
+    column; with `training.local_epochs` [k, l, 1], a column for each of the sampled devices in
+    their order. A server round in which nobody was sampled or in time counts, too."""
     deliver: Callable[[Tensor], int]
     """Apply the experiment's primitive to an array in place; returns how many devices receive."""
     collect: Callable[[Tensor, Tensor, Tensor], int]

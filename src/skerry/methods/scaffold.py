@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skerry.config.methods import FIXED_PERIOD, SERVER_ONLY, no_sleeping_devices, not_selected_by
+from skerry.config.methods import (
+    FIXED_PERIOD,
+    SERVER_ONLY,
+    no_sleeping_devices,
+    not_selected_by,
+    waits_for_all,
+)
 from skerry.config.presets import OTHERS, server_only_settings
 from skerry.methods.method import Aggregation, Arrays, Lanes, Method, Traffic, inverse
 
@@ -37,6 +43,7 @@ class Scaffold(Method):
         not_selected_by("importance", "bernoulli"),  # nobody may come: steps are not counted
         FIXED_PERIOD,
         no_sleeping_devices,
+        waits_for_all,
     )
     up = down = 2
     local_epochs = True

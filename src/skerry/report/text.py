@@ -40,12 +40,16 @@ def format_mean(measure: str, mean: float, half: float, sign: Literal["+", "-"] 
     )
 
 
+ROUNDING = 1e-12
+"""Relative: a smaller interval is a rounding error."""
+
+
 def plus_minus(
     value: float, error: float | None, style: str = ".4g", error_style: str = ".2g"
 ) -> str:
     """`0.8712 ± 0.021`, without the error if it is unknown, as with one seed."""
     mean = format(value, style)
-    if error is None or not math.isfinite(error):
+    if error is None or not math.isfinite(error) or 0 < error <= ROUNDING * abs(value):
         return mean
     return f"{mean} ± {error:{error_style}}"
 

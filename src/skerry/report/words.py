@@ -108,11 +108,11 @@ def describe_results(results: Results) -> str:
 
 
 def _further(experiment: Experiment) -> str:
-    """Deadline, method and compression, if any: `method carry; links compressed by top_k; `."""
-    network, server = experiment.network, experiment.server
-    parts = [f"the first of {server.sampled + server.over_sample} called"] * (
-        server.is_there and server.over_sample > 0
-    )
+    """Clock, deadline, method and compression, if any: `clock wifi_home; method carry; `."""
+    network, server, clock = experiment.network, experiment.server, experiment.clock.file
+    parts = [f"clock {written(clock)}"] if clock else []
+    if server.is_there and server.over_sample > 0:
+        parts.append(f"the first of {server.sampled + server.over_sample} called")
     if server.is_there and server.deadline is not None:
         parts.append(f"deadline {server.deadline:g} s")
     if not experiment.method.is_plain:

@@ -278,7 +278,7 @@ class Sweep(Section):
         if len(faults) > len(lines):
             lines.append(f"and {len(faults) - len(lines):,} more faults like these.")
         if not lines:
-            wanted = [point.experiment.evaluate.wanted for point in points]
+            wanted = [point.experiment.wanted for point in points]
             if self.tune and any(shown(self.tune_by, one) not in one for one in wanted):
                 by = f"sweep.tune_by = '{self.tune_by}'"
                 lines.append(f"{by} is not measured. Add it to evaluate.measures.")

@@ -90,6 +90,7 @@ def _new_text(measured: Path | None, times: float) -> str:
     about = (
         f"Measured: {write_seconds(found.seconds)} for one local step of one device of {measured}\n"
         f"(model {experiment.model.name}, {found.parameters:,} parameters, {found.batch} samples) "
-        f"on this CPU,\nmedian of {found.steps} steps{factor}."
+        f"on one core of this\nCPU, the quickest of {found.steps} steps (the slowest took "
+        f"{write_seconds(found.slowest)}){factor}."
     )
     return commented_clock(float(f"{found.seconds * times:.3g}"), about)

@@ -1,10 +1,12 @@
 """`skerry price`: seconds and joules of recorded runs under one or more clocks."""
 
+import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from skerry.cli.commands.options import AsJson, Folders, option, print_json, split_names
-from skerry.errors import SkerryError, as_options, skerry_command
+from skerry.errors import SkerryError, SkerryWarning, as_options, skerry_command
 
 if TYPE_CHECKING:
     from skerry.analysis.reach import Priced
@@ -101,8 +103,22 @@ def _clocks(table: "RunTable", clocks: list[str] | None, folder: Path) -> list[s
     )
 
 
+def _recorded(table: "RunTable") -> "RunTable":
+    """The runs that have measured their seconds; the others are counted in a warning."""
+    from skerry.report.text import plural
+
+    runs = tuple(run for run in table.runs if "seconds" in table.histories[run.key])
+    if left := len(table.runs) - len(runs):
+        warnings.warn(
+            f"{plural(left, 'run')} without a clock left out. Give one for all: --clock wifi_home",
+            SkerryWarning,
+            stacklevel=2,
+        )
+    return replace(table, runs=runs, known_fields=table.fields)
+
+
 def _priced(table: "RunTable", clock: str, measure: str, target: float) -> "Priced":
     from skerry.analysis.reach import Priced, reach, with_clock
 
-    priced = table if clock == RECORDED else with_clock(table, clock)
+    priced = _recorded(table) if clock == RECORDED else with_clock(table, clock)
     return Priced(clock, priced, reach(priced, measure, target))

@@ -149,13 +149,12 @@ class Server(Section, extra="allow"):
         if not self.is_timed or not self.is_there:
             return
         field = "over_sample" if self.deadline is None else "deadline"
-        end = self.sampled_end if self.has_schedule("sampled") else None
-        most = min(self.sampled, end or self.sampled)
-        if self.deadline is not None and self.at_least > most and self.selection != "bernoulli":
+        fewest, _ = self._sampled_ends
+        if self.deadline is not None and self.at_least > fewest and self.selection != "bernoulli":
             yield (
                 ("server.at_least", "server.sampled", "server.sampled_end"),
                 f"server.at_least must be at most the number of sampled devices (got "
-                f"{self.at_least} of {most}). Lower server.at_least.",
+                f"{self.at_least} of {fewest}). Lower server.at_least.",
             )
         if self.is_adaptive():
             yield (
@@ -173,15 +172,22 @@ class Server(Section, extra="allow"):
             yield (
                 ("server.over_sample", "server.selection"),
                 "server.over_sample takes the first K to arrive, but server.selection = "
-                f'"{self.selection}" decides by itself how many count. Use "uniform" or '
-                '"per_component".',
+                f'"{self.selection}" decides by itself how many count. Use "uniform", '
+                '"per_component" or "round_robin".',
             )
+
+    @property
+    def _sampled_ends(self) -> tuple[int, int]:
+        """The smallest and the largest K of a schedule between two ends."""
+        end = self.sampled_end if self.has_schedule("sampled") else None
+        low, high = sorted((self.sampled, end or self.sampled))
+        return low, high
 
     def call_faults(self, devices: int) -> Iterator[Fault]:
         """Whether there are as many devices as are called."""
         if not self.is_there or not self.over_sample:
             return
-        most = max(self.sampled, self.sampled_end or 0)
+        _, most = self._sampled_ends
         if most <= devices < most + self.over_sample:
             yield (
                 ("server.over_sample", "server.sampled", "server.sampled_end", "network.devices"),

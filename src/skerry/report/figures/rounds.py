@@ -99,7 +99,7 @@ def _over(frame: "pd.DataFrame", name: str) -> Over:
     if name not in OVER:
         raise SkerryError(unknown("horizontal axis", name, OVER))
     found = OVER[name]
-    if name in ("seconds", "joules") and name not in frame:
+    if name in ("seconds", "joules") and (name not in frame or frame[name].isna().all()):
         raise SkerryError(
             f"the runs have no {name}, because no clock says how long they take. Give one, such as "
             f"{argument('clock')} wifi_home or a file of your own."

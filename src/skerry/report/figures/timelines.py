@@ -1,11 +1,14 @@
 """Timelines: who computes, talks and waits, as bars over seconds, a panel for each label."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from skerry.analysis.timeline import ACTIVITIES, Timelines, read_timelines, usual_rounds
-from skerry.clock.settings import read_clock
+from skerry.clock.settings import Clock, read_clock
+from skerry.engine.timing import clock_of_file
 from skerry.errors import SkerryError, argument
 from skerry.report.figure_kinds import DrawnFigure, FigureRequest
 from skerry.report.figures.panels import ASIDE, Panel, cell_title, draw_panels
@@ -14,6 +17,7 @@ from skerry.report.style import INK, safe_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from skerry.config.experiment import Experiment
     from skerry.records.store import Run
 
 COLOURS = {"computing": "#5B4B8A", "talking": "#E69F00", "waiting": "#C4C4C4"}
@@ -79,12 +83,7 @@ def device_rows(found: Timelines) -> dict[int, float]:
 
 def draw_timeline(request: FigureRequest) -> DrawnFigure:
     """A panel for each label: the first cell, its lowest seed, the same devices and time axis."""
-    table = request.table.finished
-    if request.clock is None:
-        raise SkerryError(
-            "a timeline needs a clock, which says how long steps and messages take. Give one, such "
-            f"as {argument('clock')} wifi_home or a file of your own."
-        )
+    table = replace(request, clock=None).table.where(request.where, request.compare).finished
     cell, by_label = next(iter(table.positions.items()))
     seed = min(seed for runs in by_label.values() for seed in runs)
     runs = {
@@ -92,7 +91,8 @@ def draw_timeline(request: FigureRequest) -> DrawnFigure:
         for label in table.labels
         if seed in by_label.get(label, {})
     }
-    clock, rounds = read_clock(request.clock), _rounds(request, list(runs.values()))
+    clock = _clock(request, [run.experiment for run in runs.values()])
+    rounds = _rounds(request, list(runs.values()))
     found = read_timelines(runs, table.histories, clock, rounds)
     drawn = [Panel(safe_text(label), partial(timeline, found, label)) for label in found.lanes]
     height = MARGIN + ROW * (max(device_rows(found).values()) + 1.4)
@@ -104,6 +104,25 @@ def draw_timeline(request: FigureRequest) -> DrawnFigure:
         title = cell_title(table.axes, cell).replace("\u00a0", " ")
         notes.append(f"The first of {len(table.cells)} cells: {title}; others: {argument('where')}")
     return draw_panels(request, drawn, notes, columns=1, height=height)
+
+
+def _clock(request: FigureRequest, experiments: "Sequence[Experiment]") -> Clock:
+    """The requested clock, or the one that all runs have themselves."""
+    if any(one.server.is_there and one.server.is_timed for one in experiments):
+        raise SkerryError(
+            "a timeline cannot show runs with server.deadline or server.over_sample: their records "
+            f"do not say who was in time. Draw other runs: {argument('where')}, "
+            f"{argument('compare')}"
+        )
+    if request.clock is not None:
+        return read_clock(request.clock)
+    own = {one.clock.file for one in experiments}
+    if len(own) == 1 and (file := own.pop()):
+        return clock_of_file(file)
+    raise SkerryError(
+        "a timeline needs a clock, which says how long steps and messages take. Give one, such as "
+        f"{argument('clock')} wifi_home or a file of your own."
+    )
 
 
 def _rounds(request: FigureRequest, runs: "list[Run]") -> range:

@@ -271,13 +271,13 @@ def _drains(priced: Priced, cell: Cell) -> Iterator[str]:
     """What drains the devices: some fleets drain by training, others by talking."""
     found = {label: priced.drains(cell, label) for label in priced.reach.labels(cell)}
     told = [
-        f"{shares['computing']:.0f}, {shares['messages']:.0f} and {shares['waiting']:.0f} % with "
+        f"{shares['computing']:.0f}, {shares['messages']:.0f} and {shares['idle']:.0f} % with "
         f"{_say(label)}"
         for label, shares in found.items()
         if shares
     ]
     if told:
-        yield f"Energy for computing, messages and waiting: {'; '.join(told)}."
+        yield f"Energy for computing, messages and idle power: {'; '.join(told)}."
 
 
 def _fronts(priced: Priced, cell: Cell) -> Iterator[str]:

@@ -43,6 +43,8 @@ COLUMNS = (
     Column("disagreement", digits=3, spread=False),
     Column("uplink_messages"),
     Column("downlink_messages"),
+    Column("seconds", digits=1, spread=False),
+    Column("joules", digits=0, spread=False),
 )
 KEY_SHOWN, MOST_KEYS = 8, 8  # characters of a key, and keys of a label, that are shown at most
 LEADER_MEASURES = {
@@ -88,6 +90,23 @@ def describe_unfinished(results: Results) -> list[str]:
     return found
 
 
+def describe_void(results: Results) -> list[str]:
+    """A sentence on primitives whose server never had enough devices in time."""
+    void = [
+        label
+        for label, lanes in results.by_label().items()
+        if any(lane.experiment.server.deadline is not None for lane in lanes)
+        and all(lane.final.get("uplink_messages") for lane in lanes)
+        and not any(lane.final.get("downlink_messages") for lane in lanes)
+    ]
+    if not void:
+        return []
+    return [
+        f"All server rounds of {', '.join(void)} were void: too few devices were in time. Raise "
+        "server.deadline, or lower server.at_least."
+    ]
+
+
 def print_run(results: Results, apart: str = "") -> None:
     """Print a study: a description, which `apart` ends, its table, and who leads."""
     from rich.markup import escape
@@ -102,7 +121,8 @@ def print_run(results: Results, apart: str = "") -> None:
         return
     console.print(summary_table(results))
     stopped = describe_stopped(lane.run for lane in results if lane.run)
-    for line in [*describe_leaders(results), *([stopped] if stopped else [])]:
+    notes = [*describe_void(results), *([stopped] if stopped else [])]
+    for line in [*describe_leaders(results), *notes]:
         console.print(line, markup=False)
 
 
