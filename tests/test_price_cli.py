@@ -130,6 +130,9 @@ def test_energy_is_left_out_where_the_clock_has_none(runs):
     text = price("runs", "--clock", "steps.toml", "--target", "60")
     assert "joules" not in text
     assert "energy" not in text
+    (runs / "free.toml").write_text("[compute]\nseconds_per_step = 0\n")
+    text = price("runs", "--clock", "free.toml", "--compare", "s2s")
+    assert "\nIn rounds s2s is first: nothing is compared.\n" in text
 
 
 def test_conditions_and_the_best_value_of_a_field(tmp_path):
@@ -191,6 +194,7 @@ BAD = [
     (["--clock", "wifi_home", "--measure", "acuracy"], "", "unknown measure 'acuracy'"),
     (["--clock", "wifi_home", "--best", "stepsise"], "", "unknown field 'stepsise'; did you mean"),
     (["--clock", "wifi_home", "--where", "period"], "", "a condition reads field=value (got"),
+    (["--clock", "wifi_home", "--target", "nan"], "", "--target must be a finite number (got nan)"),
 ]
 
 
@@ -210,6 +214,11 @@ def test_runs_without_bytes_have_no_price(tmp_path):
     outcome = command("price", tmp_path, "--clock", "wifi_home")
     assert outcome.code == 2
     assert "has no uplink_bytes, so the sizes of its messages are unknown. Add" in outcome.err
+    measured = few.replace(seed=1, evaluate={"measures": ["average", "communication"]})
+    skerry.run(measured, out=tmp_path)
+    with pytest.warns(SkerryWarning, match=r"^1 of 2 runs has no price .* left out: run \w+ has"):
+        outcome = command("price", tmp_path, "--clock", "wifi_home")
+    assert "1 of 1 seed" in outcome.out
 
 
 def test_only_runs_with_their_own_clock_are_compared_by_it(tmp_path):

@@ -18,7 +18,7 @@ from skerry.clock.times import MEASURES
 from skerry.engine.simulate import simulate as engine_moments
 from skerry.engine.stack import build_stack
 from skerry.engine.world import build_world
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, SkerryWarning
 
 CLOCK = {
     "compute": {"seconds_per_step": 0.5, "spread": 0.6, "jitter": 0.2, "watts": 4, "idle_watts": 1},
@@ -461,3 +461,10 @@ def test_other_messages_than_the_settings_tell_are_refused(small, tmp_path):
         other = {**history, **{f"{link}_{name}": values for name, values in more.items()}}
         with pytest.raises(SkerryError, match="because its recorded messages are others than"):
             replace(table, histories={run.key: other}).priced(CLOCK)
+    skerry.run([small("server.primitive=s2a"), small("server.period=1")], out=tmp_path)
+    beside = RunTable.read(tmp_path)
+    histories = {**beside.histories, run.key: other}
+    with pytest.warns(SkerryWarning, match="1 of 3 runs has no price and is left out"):
+        left = replace(beside, histories=histories).priced(CLOCK)
+    assert {one.key for one in left.runs} == {one.key for one in beside.runs} - {run.key}
+    assert all("seconds" in left.histories[one.key] for one in left.runs)

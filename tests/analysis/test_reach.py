@@ -1,6 +1,7 @@
 """When runs first reach a score: the first evaluated round at or past it, seed by seed."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from skerry.analysis.reach import (
-    COSTS,
     at_best,
     common_target,
     first_at,
@@ -19,12 +19,12 @@ from skerry.analysis.reach import (
 )
 from skerry.analysis.run_table import RunTable
 from skerry.config.experiment import Experiment
-from skerry.errors import RecordsError
+from skerry.config.measures import COSTS, LINKS
+from skerry.errors import RecordsError, SkerryError
 from skerry.records.store import Store
 from skerry.runs.run import run
 
 NAN = math.nan
-LINKS = ("uplink", "downlink", "d2d")
 
 
 def record(folder, runs, measure="average_accuracy"):
@@ -62,7 +62,10 @@ def test_the_first_evaluated_round_at_or_past_the_target_counts(tmp_path):
     found = reach(record(tmp_path, labelled({"s2s": [curve]})), target=50)
     assert list(found.costs) == list(COSTS)
     took = {cost: found.took(cost, (), "s2s").mean for cost in COSTS}
-    assert took == {"rounds": 3, "seconds": 30, "joules": 9, "messages": 18, "bytes": 1800}
+    sent = {"messages": 12, "bytes": 1200, "all_messages": 18, "all_bytes": 1800}
+    assert took == {"rounds": 3, **sent, "seconds": 30, "joules": 9}
+    with pytest.raises(SkerryError, match=r"`target` must be a finite number \(got nan\)"):
+        reach(record(tmp_path / "other", labelled({"s2s": [curve]})), target=NAN)
 
 
 def test_a_target_is_reached_when_it_is_met_exactly(tmp_path):
@@ -163,8 +166,12 @@ def test_seconds_and_joules_need_a_clock(tmp_path):
     base = Experiment.parse({}, ["rounds=4", "network.devices=8", "server.sampled=2"])
     run(base, compare=["s2s", "s2a"], seeds=2, out=tmp_path)
     table = RunTable.read(tmp_path)
-    assert list(reach(table).costs) == ["rounds", "messages", "bytes"]
+    sent = ["messages", "bytes", "all_messages", "all_bytes"]
+    assert list(reach(table).costs) == ["rounds", *sent]
     clock = {"compute": {"seconds_per_step": 2.0, "watts": 3.0}}
+    first, *others = table.runs
+    stopped = replace(table, runs=(replace(first, status="diverged"), *others))
+    assert with_clock(stopped, clock).frame()["seconds"].notna().sum() == 3 * 5
     found = reach(with_clock(table, clock))
     for label in ("s2s", "s2a"):  # links take no time, so a round takes two seconds
         rounds = found.took("rounds", (), label).mean

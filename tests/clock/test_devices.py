@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skerry.clock.devices import device_speeds
+from skerry.clock.devices import _rows_of, device_speeds
 from skerry.clock.settings import Clock
 from skerry.errors import ExperimentError
 
@@ -24,6 +24,11 @@ def test_rows_are_found_by_name(tmp_path):
     assert found.uplink_n.tolist() == [1 / 1000, 1 / 500, 1 / 2000]
     assert found.d2d_n.tolist() == [0.1] * 3
     assert found.downlink_n.tolist() == [0.0] * 3
+    _rows_of.cache_clear()
+    again = [speeds(tmp_path, text.replace("20 ms", step)).step_n[1] for step in ("9 s", "500 us")]
+    assert again == [9.0, 0.0005]  # a file that has changed is read again
+    device_speeds(Clock.parse({"devices": str(tmp_path / "devices.csv")}), NAMES, 1)
+    assert _rows_of.cache_info().misses == 2
 
 
 def test_rows_are_drawn_without_names(tmp_path):
@@ -42,6 +47,7 @@ def test_rows_are_drawn_without_names(tmp_path):
         ("device,uplink\nporch,1\nshed,2\nporch,3\n", r"line 4 .* 'porch' again \(first in line 2"),
         ("device,uplink\nporch,1\nshed,2\n", r"no row for the device 'device' \(1 of 3"),
         ("device,uplink\nporch,1\nshed,-2\ndevice,1\n", "line 3 of .*: uplink must be above 0"),
+        ("device,uplink\n\nporch,1\n\nshed,-2\ndevice,1\n", "line 5 of .*: uplink must be"),
         ("device,uplnik\nporch,1\n", "unknown column 'uplnik'; did you mean 'uplink'"),
         ("device\nporch\n", "must name each column once"),
         ("uplink\n", "a line for each device"),

@@ -212,8 +212,15 @@ def test_a_clock_may_be_a_path_a_name_tables_or_itself():
 
 def test_faults_of_tables_are_told_at_once():
     with pytest.raises(ExperimentError) as caught:
-        read_clock({"compute": {"spread": -1}, "uplink": {"bandwidth": "0 MB/s"}})
+        read_clock(
+            {
+                "compute": {"spread": -1, "slow": {"a": True}, "jitter": 1000},
+                "uplink": {"bandwidth": "0 MB/s"},
+            }
+        )
     assert caught.value.faults == [
         "compute.spread must be at least 0 (got -1).",
+        "compute.slow must be a number (got true).",
+        "compute.jitter must be at most 5 (got 1000).",
         "uplink.bandwidth must be above 0 (got '0 MB/s'). Leave it out if it is no limit.",
     ]

@@ -14,10 +14,10 @@ from skerry.analysis.run_table import RunTable
 from skerry.analysis.timeline import ACTIVITIES, read_timelines
 from skerry.cli.main import app
 from skerry.clock.settings import Clock
-from skerry.errors import SkerryError
+from skerry.errors import SkerryError, SkerryWarning
 from skerry.records.store import Store, versions
 from skerry.report.page.build import write_report
-from skerry.report.page.clocks import read_clocks
+from skerry.report.page.clocks import name_clocks
 from skerry.report.page.report_data import read_report_data
 from skerry.report.page.sections.time import describe_clock, time_section
 
@@ -229,8 +229,8 @@ def test_runs_that_measured_time_need_no_clock(browser, tmp_path):
 
 
 def test_names_of_clocks():
-    assert list(read_clocks([{}, {}, Clock()])) == ["clock", "clock 2", "clock 3"]
-    assert read_clocks(None) == {}
+    assert list(name_clocks([{}, {}, Clock()])) == ["clock", "clock 2", "clock 3"]
+    assert name_clocks(None) == {}
     assert re.search("no limit, latency 0 s", describe_clock(Clock()))
 
 
@@ -250,3 +250,21 @@ def test_the_data_of_timelines_hold_each_drawing_once(store):
     drawn = plot["data"]["clocks"][0]["drawn"]
     assert [one["cells"] for one in drawn] == [[0], [1]]
     assert len(json.dumps(drawn)) < 40_000
+
+
+def test_runs_without_a_price_have_no_time_but_are_on_the_page(tmp_path):
+    """Neither their own seconds under another clock, nor a timeline; the others have both."""
+    (tmp_path / "own.toml").write_text(TOML)
+    timed = small(f"clock.file={tmp_path / 'own.toml'}", "server.deadline=0.5")
+    silent = small("server.primitive=s2a", 'evaluate.measures=["average"]')
+    skerry.run([small("server.primitive=blend"), timed, silent], out=tmp_path)
+    with pytest.warns(SkerryWarning, match="2 of 3 runs have no price and are left out, the first"):
+        data = read_report_data(tmp_path, clock=WIFI)
+    priced = [run.experiment.server.primitive == "blend" for run in data.runs]
+    assert np.isfinite(data.finals["seconds"]).tolist() == priced
+    assert np.isfinite(data.finals["average_loss"]).all()
+    section = time_section(data)
+    told = json.dumps(section.blocks)
+    assert "2 runs of the first seed cannot be drawn. The first: run " in told
+    (plot,) = (one for one in section.blocks if one["kind"] == "widget")
+    assert sum(len(one["drawn"]) for one in plot["data"]["clocks"]) == 1

@@ -1,13 +1,16 @@
 """A run with [clock] measures during the run what pricing computes afterwards."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 import skerry
 from recorded_runs import PlugPulledError, assert_same, lanes_of, record
+from skerry.clock.settings import read_clock
 from skerry.clock.times import MEASURES
 from skerry.config.experiment import Experiment
-from skerry.errors import RecordsError
+from skerry.errors import RecordsError, SkerryWarning
 
 CLOCK = """
 [compute]
@@ -115,6 +118,17 @@ def test_measured_during_the_run_as_priced_afterwards(small, folder, compare, se
         assert timed["seconds"].max() > 0
 
 
+def test_compressed_links_that_change_have_an_approximate_price(small, folder):
+    """Messages that catch up are longer, and their record is a sum: docs/clock.md says how much."""
+    settings = "network.topology=erdos_renyi network.dynamic=true network.compression=int8"
+    base = small("rounds=8", *settings.split())
+    timed, _, priced = recorded_and_priced(folder, base, None)
+    ratio = (priced["seconds"] / timed["seconds"]).to_numpy()
+    assert 0.001 < abs(ratio[1:] - 1).max() < 0.25
+    assert ratio[-1] == pytest.approx(1, abs=0.05)
+    assert priced["joules_talking"].iloc[-1] == pytest.approx(timed["joules_talking"].iloc[-1])
+
+
 TIMED = "server.deadline=0.35 server.over_sample=2 server.sampled=6 server.period=2"
 
 
@@ -159,6 +173,36 @@ def test_what_pricing_refuses_is_measured_during_the_run(small, folder, settings
     (folder / "clock.toml").write_text(CLOCK.replace("0.05", "0.06"))
     with pytest.raises(RecordsError, match="by another clock than its own"):
         skerry.load(folder / "timed", clock="clock.toml")
+
+
+def test_its_own_clock_is_known_by_its_content(small, folder, monkeypatch):
+    """From any folder, and as a copy with its device table; runs that no other clock can price are
+    left out of it with a warning."""
+    table = "seconds_per_step\n0.1\n0.2\n"
+    for place in (folder, folder / "copy"):
+        place.mkdir(exist_ok=True)
+        (place / "phones.csv").write_text(table)
+        (place / "clock.toml").write_text(f'devices = "phones.csv"\n{CLOCK}')
+    timed = small("clock.file=clock.toml", *TIMED.split())
+    skerry.run([timed, small("seed=5")], out=folder / "runs")
+    (folder / "elsewhere").mkdir()
+    own = skerry.load(folder / "runs").query("seed == 0")["seconds"].tolist()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SkerryWarning)
+        one = read_clock("copy/../clock.toml")
+        assert skerry.load(folder / "runs", clock=one).query("seed == 0")["seconds"].tolist() == own
+        monkeypatch.chdir(folder / "elsewhere")
+        for path in ("../clock.toml", "../copy/clock.toml"):
+            frame = skerry.load(folder / "runs", clock=path)
+            assert frame.query("seed == 0")["seconds"].tolist() == own
+    (folder / "copy/phones.csv").write_text(table.replace("0.2", "0.3"))
+    told = (
+        r"^1 of 2 runs has no price and is left out: run \w+ cannot be priced by another clock "
+        r"than its own \(clock\.toml, of which there is no file /.*elsewhere/clock\.toml\), because"
+    )
+    with pytest.warns(SkerryWarning, match=told):
+        frame = skerry.load(folder / "runs", clock="../copy/clock.toml")
+    assert set(frame["seed"]) == {5}
 
 
 def test_a_run_with_a_clock_may_be_priced_by_another(small, folder):

@@ -12,11 +12,11 @@ from skerry.advice.scores import WINDOW, PilotScores, measures_in
 from skerry.advice.search import SURE, ScoreModel, Search
 from skerry.advice.settings import Budget, Entry, Space
 from skerry.config.experiment import Evaluate, Experiment
+from skerry.engine.message_sizes import BYTES_PER_PARAMETER
 from skerry.engine.simulate import simulate
 from skerry.engine.stack import build_stack
 from skerry.engine.world import World
 from skerry.errors import SkerryError, argument
-from skerry.measure.ledger import BYTES_PER_PARAMETER
 from skerry.measure.observer import Observer
 from skerry.report.text import plural
 from skerry.runs.driver import Driver, StoppedError

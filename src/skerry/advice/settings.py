@@ -14,8 +14,8 @@ from skerry.clock.units import write_joules, write_seconds
 from skerry.config import labels
 from skerry.config.experiment import Experiment
 from skerry.config.presets import with_preset
+from skerry.engine.message_sizes import BYTES_PER_PARAMETER
 from skerry.errors import SkerryError
-from skerry.measure.ledger import BYTES_PER_PARAMETER
 from skerry.plugins import registry
 from skerry.theory.communication import Prices, server_round_cost, server_rounds
 

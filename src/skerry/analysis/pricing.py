@@ -6,10 +6,12 @@ only in what is learned, such as the stepsize, take the same time, so that many 
 more than a few.
 """
 
+import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +19,12 @@ from numpy.typing import NDArray
 
 from skerry.analysis import rebuild
 from skerry.clock.devices import device_speeds
-from skerry.clock.settings import Clock
+from skerry.clock.settings import AnyClock, Clock, read_clock
 from skerry.clock.times import MEASURES, Neighbours, ServerMessages, Times
-from skerry.errors import RecordsError, SkerryError
-from skerry.files import written
+from skerry.config.measures import LINKS
+from skerry.config.toml import EXAMPLE_CLOCKS
+from skerry.errors import DataError, NetworkError, RecordsError, SkerryError, SkerryWarning
+from skerry.files import exists, looked_at, user_path, written
 from skerry.methods.method import Method, overrides, server_messages, traffic_of
 from skerry.plugins import registry
 from skerry.records.reading import SOURCE_OF
@@ -35,7 +39,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Ints = NDArray[np.int64]
-LINKS = ("uplink", "downlink", "d2d")
 _FLEET = attrgetter("rounds", "network", "availability", "seed")
 """The fields that decide who is linked and awake."""
 _SAMPLE = attrgetter(
@@ -45,24 +48,36 @@ _SAMPLE = attrgetter(
 """The fields of a server that decide when it samples whom."""
 _REACH = attrgetter("primitive", "beta", "beta_schedule", "beta_end")
 """The fields of a server that decide whom it reaches."""
+_CLOCK_FILE = "clock.file"
 _DECIDING = ("network.topology", "availability.", "server.", "method.")
 """The beginnings of the fields whose code and files decide how long a run takes."""
 Watch = Callable[[int, str, Times], None]
 """Called as `watch(t, phase, times)` after every phase of round t."""
 
 
-def price(table: "RunTable", clock: Clock) -> "RunTable":
-    """The table with the measures of time and energy in the histories of all its runs."""
+NO_PRICE = RecordsError, NetworkError, DataError
+"""A run has no price if its record, its graph file or its data do not tell what happened."""
+
+
+def price(table: "RunTable", clock: AnyClock) -> "RunTable":
+    """The table with the measures of time and energy in the histories of its runs. Runs without a
+    price are left out with a warning; if no other is left, the reason is raised."""
+    clock, source = read_clock(clock), clock_source(clock)
     timed: dict[Hashable, PricedRun] = {}
-    keys = {}
-    for run in table.runs:
-        if has_own_times(run, clock):
+    keys: dict[str, Hashable] = {}
+    refused: dict[str, SkerryError] = {}
+    runs = [run for run in table.runs if run.rounds_done]  # others failed or wait: they took none
+    for run in runs:
+        if has_own_times(run, clock, source):
             continue
         history = table.histories[run.key]
-        if not run.rounds_done:  # it has failed or waits, so it took no time
+        try:
+            sizes = recorded_sizes(run, history)
+            one = PricedRun(run, sizes, run.rounds_done, recorded_messages(history))
+            one.check()
+        except RecordsError as error:
+            refused[run.key] = error
             continue
-        messages = recorded_messages(history)
-        one = PricedRun(run, recorded_sizes(run, history), run.rounds_done, messages)
         keys[run.key] = one.key
         known = timed.setdefault(one.key, one)
         if one.rounds > known.rounds:  # a stop rule has ended the other one earlier
@@ -70,32 +85,86 @@ def price(table: "RunTable", clock: Clock) -> "RunTable":
     by_fleet: dict[Hashable, list[PricedRun]] = {}
     for one in timed.values():
         by_fleet.setdefault(one.fleet_key, []).append(one)
-    columns: dict[Hashable, Mapping[str, Array]] = {}
+    columns: dict[Hashable, Mapping[str, Array] | SkerryError] = {}
     for group in by_fleet.values():
-        columns |= zip((one.key for one in group), clock_columns(group, clock), strict=True)
+        columns |= _columns(group, clock)
     histories = {run.key: table.histories[run.key] for run in table.runs}
     for run_key, key in keys.items():
         history, own = histories[run_key], columns[key]
+        if isinstance(own, SkerryError):
+            refused[run_key] = own
+            continue
         done = np.asarray(history["round"], dtype=int)
         histories[run_key] = {**history, **{name: own[name][done] for name in MEASURES}}
-    return replace(table, histories=histories, known_fields=table.fields)
+    if refused:
+        _leave_out(list(refused.values()), len(runs))
+    left = tuple(run for run in table.runs if run.key not in refused)
+    histories = {run.key: histories[run.key] for run in left}
+    return replace(table, runs=left, histories=histories, known_fields=table.fields)
 
 
-def has_own_times(run: "Run", clock: Clock) -> bool:
-    """Whether a run was timed by this very clock and cannot be priced; its own times are used."""
+def _columns(
+    group: Sequence["PricedRun"], clock: Clock
+) -> dict[Hashable, Mapping[str, Array] | SkerryError]:
+    """By key, the measures of runs that share their links, or why a run has no price."""
+    try:
+        return dict(zip((one.key for one in group), clock_columns(group, clock), strict=True))
+    except NO_PRICE as error:
+        if len(group) == 1:
+            return {group[0].key: error}
+        half = len(group) // 2  # some may have one
+        return _columns(group[:half], clock) | _columns(group[half:], clock)
+
+
+def _leave_out(refused: Sequence[SkerryError], runs: int) -> None:
+    """Warn of runs without a price; raise the first reason if there are no others."""
+    if len(refused) == runs:
+        raise refused[0]
+    are = "has no price and is" if len(refused) == 1 else "have no price and are"
+    first = "" if len(refused) == 1 else ", the first of them"
+    warnings.warn(
+        f"{len(refused):,} of {runs:,} runs {are} left out{first}: {refused[0]}",
+        SkerryWarning,
+        stacklevel=4,
+    )
+
+
+def clock_source(clock: AnyClock) -> str:
+    """The hash of a clock file and its device table as runs record it; empty for other clocks."""
+    from skerry.config.experiment import Experiment
+
+    if not isinstance(clock, str | Path):
+        return ""
+    named = Experiment.parse({"clock": {"file": str(clock)}})
+    return named.sources().get(_CLOCK_FILE, "")
+
+
+def has_own_times(run: "Run", clock: Clock, source: str = "") -> bool:
+    """Whether a run was timed by this very clock and cannot be priced; its own times are used.
+
+    `source` is the hash of the clock's file, which may be a copy of that of the run.
+    """
     experiment = run.experiment
-    file, path = experiment.clock.file, "clock.file"
+    file = experiment.clock.file
     if not file or not _obstacle(experiment):
         return False
-    recorded = run.versions.get(f"{SOURCE_OF}{path}", "")
-    if recorded != experiment.sources().get(path, ""):
-        return False  # the file has changed since
+    recorded = run.versions.get(f"{SOURCE_OF}{_CLOCK_FILE}", "")
+    if recorded and recorded == source:
+        return True
+    if recorded != experiment.sources().get(_CLOCK_FILE, ""):
+        return False  # the file has changed since, or is not found
     from skerry.engine.timing import clock_of_file
 
     try:
-        return clock_of_file(file) == clock
+        return _with_full_path(clock_of_file(file)) == _with_full_path(clock)
     except SkerryError:
         return False
+
+
+def _with_full_path(clock: Clock) -> Clock:
+    """The clock with the one path of its device table, to be compared."""
+    devices = clock.devices and str(user_path(clock.devices).resolve())
+    return clock.model_copy(update={"devices": devices})
 
 
 def _obstacle(experiment: "Experiment") -> str:
@@ -214,9 +283,12 @@ class PricedRun:
     def refusal(self, reason: str) -> RecordsError:
         """The error that a run cannot be priced, with the way out."""
         if file := self.experiment.clock.file:
+            own = written(file)
+            if file not in EXAMPLE_CLOCKS and not exists(user_path(file)):
+                own += f", of which there is no file {looked_at(file)}"
             return RecordsError(
                 f"run {self.run.key} cannot be priced by another clock than its own "
-                f"({written(file)}), because {reason}. Leave the clock out: the run has recorded "
+                f"({own}), because {reason}. Leave the clock out: the run has recorded "
                 "its seconds and joules."
             )
         return RecordsError(

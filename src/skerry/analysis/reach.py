@@ -15,23 +15,20 @@ from skerry.analysis.compare import BestLabel, Comparison, find_best_label, refe
 from skerry.analysis.run_table import RunTable
 from skerry.analysis.statistics import Estimate, estimate
 from skerry.clock.settings import AnyClock
-from skerry.config.measures import traits
-from skerry.errors import RecordsError
+from skerry.config.measures import COSTS, traits
+from skerry.errors import RecordsError, SkerryError, argument
 from skerry.records.parts import History
 
-_COLUMNS = {"rounds": ("round",), "seconds": ("seconds",), "joules": ("joules",)} | {
-    what: tuple(f"{link}_{what}" for link in ("uplink", "downlink", "d2d"))
-    for what in ("messages", "bytes")
-}
 MAIN_COSTS = ("rounds", "seconds", "joules")
-COSTS = tuple(_COLUMNS)
-"""What it may take to reach a score. Messages and bytes are those on all links together."""
 
 
 def with_clock(table: RunTable, clock: AnyClock) -> RunTable:
     """The table with seconds and joules in the histories of its finished runs."""
     priced = table.finished.priced(clock)
-    return replace(priced, runs=table.runs, known_fields=table.fields)
+    left = {run.key for run in priced.runs}
+    runs = tuple(run for run in table.runs if run.status != "finished" or run.key in left)
+    known = {run.key: (priced if run.key in left else table).histories[run.key] for run in runs}
+    return replace(table, runs=runs, histories=known, known_fields=table.fields)
 
 
 def first_at(history: History, measure: str, target: float) -> int | None:
@@ -49,11 +46,11 @@ def cost_at(history: History, cost: str, row: int) -> float:
     """What a run has cost at a row of its history; NaN if that was not recorded."""
     if not _is_recorded(history, cost):
         return math.nan
-    return float(sum(float(history[name][row]) for name in _COLUMNS[cost]))
+    return float(sum(float(history[name][row]) for name in COSTS[cost]))
 
 
 def _is_recorded(history: History, cost: str) -> bool:
-    return all(name in history for name in _COLUMNS[cost])
+    return all(name in history for name in COSTS[cost])
 
 
 def common_target(table: RunTable, measure: str) -> float:
@@ -189,6 +186,11 @@ def reach(table: RunTable, measure: str | None = None, target: float | None = No
     out: seconds and joules need `with_clock`. Diverged runs count as runs that never reach it.
     """
     measure = table.check_measure(measure)
+    if target is not None and not math.isfinite(target):
+        raise SkerryError(
+            f"{argument('target')} must be a finite number (got {target:g}). Give a score such as "
+            "88, or leave it out."
+        )
     target = common_target(table, measure) if target is None else target
     finished = table.finished
     diverged = [run for run in table.runs if run.status == "diverged"]

@@ -20,7 +20,7 @@ from skerry.analysis import frame, names
 from skerry.analysis.cells import Cell, Cells, ComparedCells, Readings, measured_labels, sort_key
 from skerry.analysis.compare import LEVEL, reference_label
 from skerry.analysis.names import BESIDE_CELLS, FOLDER, LABEL_FOLDER, Fields, Where, cell_fields
-from skerry.clock.settings import AnyClock, read_clock
+from skerry.clock.settings import AnyClock
 from skerry.config import labels
 from skerry.config.measures import MEASURES, shown, traits
 from skerry.errors import RecordsError, SkerryError, argument, skerry_command, unknown
@@ -102,12 +102,13 @@ class RunTable:
         return join([cls(*part) for part in parts])
 
     def priced(self, clock: AnyClock | None) -> "RunTable":
-        """The table with seconds and joules under a clock; without a clock, the table itself."""
+        """The table with seconds and joules under a clock; without a clock, the table itself. Runs
+        without a price are left out with a warning."""
         if clock is None:
             return self
         from skerry.analysis.pricing import price
 
-        return price(self, read_clock(clock))
+        return price(self, clock)
 
     @property
     def place(self) -> str:
@@ -386,6 +387,7 @@ def load(path: Stores, *, clock: AnyClock | None = None) -> "pd.DataFrame":
     every other field that differs between the runs); the round; and the measures. Of several
     stores, `folder` says where a run was recorded. With a `clock` (a file, the name of an example,
     or tables) there are the measures of the group clock: seconds, joules and what they consist of.
+    Runs without a price are left out with a warning.
     """
     return RunTable.read(path).priced(clock).frame()
 

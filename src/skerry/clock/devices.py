@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ COLUMNS: dict[str, Callable[[Any], float]] = {
     "d2d": bytes_per_second,
 }
 """The columns of a device table beside `device`, and how their cells are read."""
+Rows = list[tuple[int, list[str]]]
+"""The rows of a device table, that of the columns first, each with its line in the file."""
 
 
 @dataclass(frozen=True)
@@ -105,22 +108,22 @@ def _called(names: Sequence[str]) -> str:
 def check_table(text: str) -> int:
     """Read every cell of a device table, whose faults are raised; the number of its devices."""
     file, header, rows = _read_table(text)
-    for line in range(2, len(rows) + 1):
-        _cells(file, header, rows, [line])
+    for row in rows[1:]:
+        _cells(file, header, [row])
     return len(rows) - 1
 
 
 def _table(text: str, names: Sequence[str], seed: int) -> dict[str, Array]:
     """The columns of a device table in the order of the rows of the fleet."""
     file, header, rows = _read_table(text)
-    return _cells(file, header, rows, _chosen(file, header, rows, names, seed))
+    return _cells(file, header, _chosen(file, header, rows, names, seed))
 
 
-def _read_table(text: str) -> tuple[str, list[str], list[list[str]]]:
-    """The file of a device table, its columns, and its lines with that of the columns."""
+def _read_table(text: str) -> tuple[str, list[str], Rows]:
+    """The file of a device table, its columns, and its rows with that of the columns."""
     file = plain_path(text)
     rows = _rows(file)
-    header = [cell.strip().lower() for cell in rows[0]]
+    header = [cell.strip().lower() for cell in rows[0][1]]
     known = ("device", *COLUMNS)
     if strangers := [one for one in header if one not in known]:
         raise ExperimentError(
@@ -135,21 +138,19 @@ def _read_table(text: str) -> tuple[str, list[str], list[list[str]]]:
     return file, header, rows
 
 
-def _cells(
-    file: str, header: list[str], rows: list[list[str]], lines: Sequence[int]
-) -> dict[str, Array]:
-    """The numbers of these lines, counted from 1, by column."""
+def _cells(file: str, header: list[str], rows: Rows) -> dict[str, Array]:
+    """The numbers of these rows by column."""
     return {
-        column: np.array([_cell(file, line, column, rows[line - 1], place) for line in lines])
+        column: np.array([_cell(file, line, column, row, place) for line, row in rows])
         for place, column in enumerate(header)
         if column != "device"
     }
 
 
-def _rows(file: str) -> list[list[str]]:
+def _rows(file: str) -> Rows:
     try:
-        with refuse_special(Path(file)).open(encoding="utf-8-sig", newline="") as lines:
-            rows = [row for row in csv.reader(lines) if row]
+        about = refuse_special(Path(file)).stat()
+        rows = _rows_of(file, about.st_mtime_ns, about.st_size)
     except FileNotFoundError:
         raise ExperimentError(f"no device table {looked_at(file)}. Check devices.") from None
     except (OSError, ValueError, csv.Error) as error:
@@ -164,30 +165,36 @@ def _rows(file: str) -> list[list[str]]:
     return rows
 
 
-def _chosen(
-    file: str, header: list[str], rows: list[list[str]], names: Sequence[str], seed: int
-) -> list[int]:
-    """For every device, the line of its row, counted from 1."""
+@lru_cache(maxsize=2)  # a large table takes seconds, and every fleet and seed needs it
+def _rows_of(file: str, modified: int, size: int) -> Rows:
+    """The rows of a file as it was when it was modified at this time and had this size."""
+    with Path(file).open(encoding="utf-8-sig", newline="") as lines:
+        reader = csv.reader(lines)
+        return [(reader.line_num, row) for row in reader if row]
+
+
+def _chosen(file: str, header: list[str], rows: Rows, names: Sequence[str], seed: int) -> Rows:
+    """The row of every device."""
     if "device" not in header:
-        drawn = stream(seed, "clock devices").integers(2, len(rows) + 1, len(names))
-        return [int(line) for line in drawn]
+        drawn = stream(seed, "clock devices").integers(1, len(rows), len(names))
+        return [rows[place] for place in drawn]
     column = header.index("device")
-    line_of: dict[str, int] = {}
-    for line, row in enumerate(rows[1:], 2):
+    row_of: dict[str, tuple[int, list[str]]] = {}
+    for line, row in rows[1:]:
         name = row[column].strip() if len(row) > column else ""
-        if name in line_of:
+        if name in row_of:
             raise ExperimentError(
                 f"line {line} of {file} names the device '{name}' again (first in line "
-                f"{line_of[name]}). Keep one of them."
+                f"{row_of[name][0]}). Keep one of them."
             )
-        line_of[name] = line
-    if missing := [name for name in names if name not in line_of]:
+        row_of[name] = line, row
+    if missing := [name for name in names if name not in row_of]:
         raise ExperimentError(
             f"{file} has no row for the device '{missing[0]}' ({len(missing)} of {len(names)} "
-            f"devices are missing){did_you_mean(missing[0], line_of)} Add it, or leave the column "
+            f"devices are missing){did_you_mean(missing[0], row_of)} Add it, or leave the column "
             "device out to draw rows by the seed."
         )
-    return [line_of[name] for name in names]
+    return [row_of[name] for name in names]
 
 
 def _cell(file: str, line: int, column: str, row: list[str], place: int) -> float:

@@ -6,19 +6,21 @@ clock = read_clock("wifi.toml")   # a file, or the name of an example such as "w
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator
 
 from skerry.clock.units import Bandwidth, Duration
 from skerry.config import toml
 from skerry.config.explain import explain
-from skerry.config.section import NotNegative, Section, fields_of
+from skerry.config.section import REAL, NotNegative, Section, fields_of
 from skerry.errors import ExperimentError, nearest, skerry_command, typed
 from skerry.files import beside
 
 EXAMPLES = toml.EXAMPLE_CLOCKS
 Channel = Literal["parallel", "one_by_one", "shared"]
+Spread = Annotated[float, Field(ge=0, le=5), REAL]
+"""Of the logarithm of a factor: with 5, one device in six is 150 times slower."""
 
 
 class Compute(Section):
@@ -26,12 +28,12 @@ class Compute(Section):
 
     seconds_per_step: Duration = 0.05
     """Duration of one local step on a usual device, such as 0.05 or "50 ms"."""
-    spread: NotNegative = 0.0
+    spread: Spread = 0.0
     """How much devices differ: the standard deviation of the logarithm of a factor on the duration
     of a step, drawn for each device by the seed; 0.5 makes one device in six 1.6 times slower."""
-    slow: dict[str, float] = Field(default_factory=dict)
+    slow: dict[str, Annotated[float, REAL]] = Field(default_factory=dict)
     """A factor on the duration of a step for single devices by name, such as { porch = 4.0 }."""
-    jitter: NotNegative = 0.0
+    jitter: Spread = 0.0
     """How much the steps of one device differ between rounds: as spread, drawn in every round."""
     watts: NotNegative = 0.0
     """Power while a device computes."""

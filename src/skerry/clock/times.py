@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from skerry.clock.devices import Array, DeviceSpeeds
 from skerry.clock.settings import Channel, Clock
+from skerry.config.measures import GROUPS
 
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -243,7 +244,4 @@ def _transmissions(links: Neighbours, channel: Channel) -> Ints:
     return np.ones_like(links.counts_n)
 
 
-MEASURES: Sequence[str] = (
-    "seconds", "seconds_mean", "waiting", "joules", "joules_max", "joules_computing",
-    "joules_talking",
-)  # fmt: skip
+MEASURES: Sequence[str] = GROUPS["clock"]

@@ -172,6 +172,19 @@ GROUPS = {
 }
 
 
+LINKS = ("uplink", "downlink", "d2d")
+COSTS = {
+    "rounds": ("round",),
+    "messages": ("uplink_messages", "downlink_messages"),
+    "bytes": ("uplink_bytes", "downlink_bytes"),
+    "all_messages": tuple(f"{link}_messages" for link in LINKS),
+    "all_bytes": tuple(f"{link}_bytes" for link in LINKS),
+    "seconds": ("seconds",),
+    "joules": ("joules",),
+}
+"""By name, what a score may cost, and the columns that add up to it: messages and bytes are those
+of the server, or with `all_` those between devices, too."""
+
 NOT_USUAL = ("participation", "fairness", "label_mix", "clock")
 USUAL = tuple(group for group in GROUPS if group not in NOT_USUAL)
 """Groups that are measured by default."""

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.engine.message_sizes import BYTES_PER_PARAMETER as BYTES_PER_PARAMETER
 from skerry.engine.message_sizes import D2D, DOWN, LINKS, UP, bytes_per_message
 from skerry.engine.missed_messages import CatchUp
 from skerry.engine.round import ServerRound

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from skerry.cli.commands.options import AsJson, Folders, option, print_json
+from skerry.cli.commands.options import AsJson, Folders, option, print_json, split_names
 from skerry.errors import SkerryError, SkerryWarning, as_options, skerry_command
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ def price_command(
     measure: Annotated[
         str | None, option("The measure that has to reach it.", default="average_accuracy")
     ] = None,
+    compare: Annotated[
+        str | None, option("Only these primitives, such as s2s,s2a.", "PRIMITIVES", "all")
+    ] = None,
     where: Annotated[
         list[str] | None,
         option("Only runs with this value, such as period=5; repeatable.", "FIELD=VALUE"),
@@ -61,7 +64,8 @@ def price_command(
     from skerry.report.screens.results import print_sheets, results_notes
 
     folders = folders or [Path("runs")]
-    table = RunTable.read(folders).where(parse_where(where or ()))
+    table = RunTable.read(folders)
+    table = table.where(parse_where(where or ()), split_names([compare] if compare else None))
     name = table.check_measure(measure)
     table = table if best is None else at_best(table, best, name)
     goal = common_target(table, name) if target is None else target

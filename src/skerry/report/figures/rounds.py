@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skerry.config.measures import MEASURES, shown, traits
+from skerry.config.measures import COSTS, MEASURES, shown, traits
 from skerry.errors import SkerryError, argument, unknown
 from skerry.report.figures import series
 from skerry.report.figures.panels import Panel, arrange, explain_dashes, name_axes, safe_lines
@@ -32,22 +32,16 @@ class Over(NamedTuple):
     columns: tuple[str, ...]
 
 
-_SERVER, _ALL = ("uplink", "downlink"), ("uplink", "downlink", "d2d")
-OVER = {
-    "rounds": Over("rounds", ("round",)),
-    "messages": Over(
-        "messages to and from the server", tuple(f"{link}_messages" for link in _SERVER)
-    ),
-    "bytes": Over("traffic of the server (bytes)", tuple(f"{link}_bytes" for link in _SERVER)),
-    "all_messages": Over(
-        "messages, including those between devices", tuple(f"{link}_messages" for link in _ALL)
-    ),
-    "all_bytes": Over(
-        "traffic, including that between devices (bytes)", tuple(f"{link}_bytes" for link in _ALL)
-    ),
-    "seconds": Over("time until the last device is done (s)", ("seconds",)),
-    "joules": Over("energy of all devices (J)", ("joules",)),
+_TITLES = {
+    "rounds": "rounds",
+    "messages": "messages to and from the server",
+    "bytes": "traffic of the server (bytes)",
+    "all_messages": "messages, including those between devices",
+    "all_bytes": "traffic, including that between devices (bytes)",
+    "seconds": "time until the last device is done (s)",
+    "joules": "energy of all devices (J)",
 }
+OVER = {name: Over(_TITLES[name], columns) for name, columns in COSTS.items()}
 """The horizontal axes of curves by name."""
 
 

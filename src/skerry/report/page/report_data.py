@@ -19,7 +19,7 @@ from skerry.analysis.compare import reference_label
 from skerry.analysis.results import Lane, Results
 from skerry.analysis.run_table import Group, RunTable, Stores, final_value, open_stores
 from skerry.analysis.statistics import CONFIDENCE, carry_stopped, moments
-from skerry.clock.settings import Clock
+from skerry.clock.settings import Clock, read_clock
 from skerry.config.experiment import Experiment, Server
 from skerry.config.measures import MEASURES, headline, traits
 from skerry.errors import RecordsError
@@ -27,7 +27,7 @@ from skerry.records.parts import History
 from skerry.records.store import Run
 from skerry.report.figures.series import break_index
 from skerry.report.page.advice_file import Advice, is_at, read_advice
-from skerry.report.page.clocks import AnyClocks, price_histories, read_clocks
+from skerry.report.page.clocks import AnyClocks, name_clocks, price_histories
 from skerry.report.page.packing import COARSE, FINE, Array, quantize_halves, quantize_means
 
 TUNED = "training.stepsize"
@@ -202,8 +202,9 @@ def read_report_data(path: Stores, clock: AnyClocks = None) -> ReportData:
             advice = read_advice(table.paths)
         except RecordsError:  # its section says so
             advice = None
-        clocks = read_clocks(clock)
-        return replace(_read(table, advice, price_histories(table, clocks)), clocks=clocks)
+        named = name_clocks(clock)
+        clocks = {name: read_clock(one) for name, one in named.items()}
+        return replace(_read(table, advice, price_histories(table, named)), clocks=clocks)
 
 
 def goal_measure(advice: Advice | None) -> str:

@@ -17,8 +17,10 @@ _CHANNELS = {
 
 def clock_lines(clock: Clock, parameters: int) -> Iterator[str]:
     """Sentences on steps, on a message of this number of parameters, and on the server."""
-    size = 4 * parameters
-    yield f"A message of {plural(parameters, 'parameter')} has {size:,} bytes (4 bytes each)."
+    from skerry.engine.message_sizes import BYTES_PER_PARAMETER
+
+    size, told = BYTES_PER_PARAMETER * parameters, plural(parameters, "parameter")
+    yield f"A message of {told} has {size:,} bytes ({BYTES_PER_PARAMETER} bytes each)."
     yield f"Local step: {_step(clock)}."
     if clock.devices:
         count = plural(check_table(clock.devices), "device")

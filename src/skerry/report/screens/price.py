@@ -200,7 +200,8 @@ def _firsts(priced: Priced, cell: Cell) -> Iterator[str]:
         label = found["rounds"].labels[0]
         seeds = f"{priced.reach.took('rounds', cell, label).count} of "
         seeds += plural(priced.reach.seeds(cell, label), "seed")
-        costs = f"{', '.join(priced.costs[:-1])} and {priced.costs[-1]}"
+        *most, last = priced.costs
+        costs = f"{', '.join(most)} and {last}" if most else last
         others = (
             f": it reaches the target in {seeds}, {fewer}" if fewer else ": nothing is compared"
         )

@@ -18,6 +18,7 @@ from skerry.report.page.clocks import clocked_name
 from skerry.report.page.model import shades
 from skerry.report.page.report_data import ReportData
 from skerry.report.page.sections.fleet import device_and_island_names, drawable_fleet
+from skerry.report.text import plural
 
 WAITING = {"light": COLOURS["waiting"], "dark": "#4B545F"}  # pale: nothing happens there
 MOST_DRAWN = 12  # timelines of cells, under each clock
@@ -102,17 +103,31 @@ def _timelines(data: ReportData) -> tuple[dict[str, list[dict[str, Any]]], list[
     with open_stores(data.grid.paths) as stores:
         histories = RunTable.stream(stores).histories
         same: dict[object, list[int]] = {}  # cells whose runs take the same time
+        shown: dict[int, dict[str, Run]] = {}
+        refused: dict[str, SkerryError] = {}
         for cell in range(len(data.grid.cells)):
-            if runs := _first_seed(data, cell):
-                sizes = {one.key: recorded_sizes(one, histories[one.key]) for one in runs.values()}
-                timed = (PricedRun(one, sizes[one.key], one.rounds_done) for one in runs.values())
-                same.setdefault((*runs, *(one.key for one in timed)), []).append(cell)
+            timed: dict[str, PricedRun] = {}
+            shown[cell] = {}
+            for label, run in _first_seed(data, cell).items():
+                try:
+                    sizes = recorded_sizes(run, histories[run.key])
+                    one = PricedRun(run, sizes, run.rounds_done)
+                    one.check()
+                    timed[label], shown[cell][label] = one, run
+                except SkerryError as error:
+                    refused[run.key] = error
+            if timed:
+                same.setdefault((*timed, *(one.key for one in timed.values())), []).append(cell)
+        if refused:
+            count = plural(len(refused), "run")
+            first = next(iter(refused.values()))
+            why[f"{count} of the first seed cannot be drawn. The first: {first}"] = None
         if len(same) > MOST_DRAWN:
             why[f"Timelines are drawn for {MOST_DRAWN} of {len(same)} kinds of cells."] = None
         for name, clock in data.clocks.items():
             found[name] = []
             for cells in list(same.values())[:MOST_DRAWN]:
-                runs = _first_seed(data, cells[0])
+                runs = shown[cells[0]]
                 try:
                     drawable_fleet(next(iter(runs.values())))
                     drawn = _packed(data, runs, read_timelines(runs, histories, clock))
