@@ -24,6 +24,7 @@ from skerry.advice.settings import (
     write_cost,
 )
 from skerry.advice.target import ClockUnit
+from skerry.report.text import plural
 
 DEARER = 10
 MORE_DIFFERENT = 4.0
@@ -244,7 +245,8 @@ def _clocks(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]:
 
 
 def _target_under(pilot: Pilot, chosen: Entry, budget: Budget, condition: str) -> Effect:
-    """The setting that reaches the target soonest under another clock, by some of the seeds."""
+    """The setting that reaches the target soonest under another clock, by some of the seeds; the
+    time is that on all fresh seeds, as in the answer, unless the setting was not confirmed."""
     goal, seeds = pilot.question.goal, _seeds_to_time(pilot)
     values = {
         entry: {seed: found[seed] for seed in seeds if seed in found}
@@ -259,13 +261,23 @@ def _target_under(pilot: Pilot, chosen: Entry, budget: Budget, condition: str) -
     then = recommend(search.model(), budget, search.may_be_none)
     if then is None:
         return Effect(condition, "nothing is affordable", True, "pilot")
-    reached = scores.score(then, goal, seeds)
+    same = _same(then, chosen)
+    then = chosen if same else then  # at the stepsize of the answer
+    found = pilot.scores.values[then]
+    timed, where = pilot.fresh, ""
+    if not all(seed in found for seed in timed):
+        timed = list(found)
+        where = f" (on {plural(len(timed), 'seed')} of the search)"
+    assert budget.clock is not None
+    budget.clock.prepare([then.candidate], timed)
+    scores = replace(scores, values={then: {seed: found[seed] for seed in timed}})
+    reached = scores.score(then, goal)
     target = scores.target
     assert target is not None
     words = f"{target.text} never"
-    if 2 * reached.count >= len(values[then]):
+    if 2 * reached.count >= len(timed):
         words = f"{target.text} {_after(target.unit)} {write_cost(target.unit, reached.mean)}"
-    same = _same(then, chosen)
+        words += where
     label = f"still {then.candidate.label}" if same else then.label
     return Effect(condition, f"{label}: {words}", not same, "pilot")
 
