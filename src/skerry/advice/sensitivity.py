@@ -24,7 +24,6 @@ from skerry.advice.settings import (
     write_cost,
 )
 from skerry.advice.target import ClockUnit
-from skerry.report.text import plural
 
 DEARER = 10
 MORE_DIFFERENT = 4.0
@@ -245,41 +244,35 @@ def _clocks(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]:
 
 
 def _target_under(pilot: Pilot, chosen: Entry, budget: Budget, condition: str) -> Effect:
-    """The setting that reaches the target soonest under another clock, by some of the seeds; the
-    time is that on all fresh seeds, as in the answer, unless the setting was not confirmed."""
-    goal, seeds = pilot.question.goal, _seeds_to_time(pilot)
+    """The setting that reaches the target soonest under another clock, by some of the seeds, unless
+    the recommended one is level; and the time of that one on all fresh seeds, as in the answer."""
+    clock, target, fresh = budget.clock, pilot.scores.target, pilot.fresh
+    assert clock is not None
+    assert target is not None
+    clock.prepare([chosen.candidate], fresh)
+    own = {seed: pilot.scores.values[chosen][seed] for seed in fresh}
+    scores = replace(pilot.scores, values={chosen: own}, clock=clock)
+    time = write_cost(target.unit, scores.score(chosen, pilot.question.goal).mean)
+    reached = f"{target.text} {_after(target.unit)} {time}"
     values = {
-        entry: {seed: found[seed] for seed in seeds if seed in found}
+        entry: {seed: found[seed] for seed in _seeds_to_time(pilot) if seed in found}
         for entry, found in pilot.scores.values.items()
     }
     values = {entry: found for entry, found in values.items() if found}
-    scores = replace(pilot.scores, values=values, clock=budget.clock)
-    for seed in seeds:
-        assert budget.clock is not None
-        budget.clock.prepare((e.candidate for e, found in values.items() if seed in found), [seed])
-    search = replace(pilot.search, scores=scores)
-    then = recommend(search.model(), budget, search.may_be_none)
+    for seed in _seeds_to_time(pilot):
+        clock.prepare((e.candidate for e, found in values.items() if seed in found), [seed])
+    search = replace(pilot.search, scores=replace(scores, values=values))
+    model = search.model()
+    then = recommend(model, budget, search.may_be_none)
     if then is None:
         return Effect(condition, "nothing is affordable", True, "pilot")
-    same = _same(then, chosen)
-    then = chosen if same else then  # at the stepsize of the answer
-    found = pilot.scores.values[then]
-    timed, where = pilot.fresh, ""
-    if not all(seed in found for seed in timed):
-        timed = list(found)
-        where = f" (on {plural(len(timed), 'seed')} of the search)"
-    assert budget.clock is not None
-    budget.clock.prepare([then.candidate], timed)
-    scores = replace(scores, values={then: {seed: found[seed] for seed in timed}})
-    reached = scores.score(then, goal)
-    target = scores.target
-    assert target is not None
-    words = f"{target.text} never"
-    if 2 * reached.count >= len(timed):
-        words = f"{target.text} {_after(target.unit)} {write_cost(target.unit, reached.mean)}"
-        words += where
-    label = f"still {then.candidate.label}" if same else then.label
-    return Effect(condition, f"{label}: {words}", not same, "pilot")
+    gain_d = model.draws[:, model.index[then]] - model.draws[:, model.index[chosen]]
+    is_level = budget.allows(chosen.candidate) and gain_d.mean() <= model.tolerance
+    if is_level or _same(then, chosen):
+        return Effect(condition, f"still {chosen.candidate.label}: {reached}", False, "pilot")
+    gain, _ = _difference(pilot, model, chosen, then)
+    answer = f"{then.label}: {gain} than the recommended setting, which then reaches {reached}"
+    return Effect(condition, answer, True, "pilot")
 
 
 def _after(unit: ClockUnit) -> str:
