@@ -123,6 +123,23 @@ class FleetClock:
         return self._sizes[kind]
 
 
+@dataclass(frozen=True)
+class ChangedClock:
+    """Seconds and joules under another clock, estimated on all seeds from their ratio on a few."""
+
+    now: FleetClock
+    then: FleetClock
+
+    def spent(self, candidate: Candidate, seed: int, rounds: int, unit: ClockUnit) -> float:
+        """Seconds or joules of one run after so many rounds."""
+        before, after = (
+            sum(clock.spent(candidate, one, rounds, unit) for one in self.now.seeds)
+            for clock in (self.now, self.then)
+        )
+        ratio = after / before if before else 1.0
+        return ratio * self.now.spent(candidate, seed, rounds, unit)
+
+
 def _timed(candidate: Candidate) -> Candidate:
     """A setting that takes the same time: every blend reaches all devices, as S2A does."""
     if candidate.primitive == labels.BLEND and not candidate.preset:

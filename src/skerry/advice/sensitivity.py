@@ -1,7 +1,6 @@
 """Changes that would change the advice, estimated from the pilot's runs or from the theory."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -9,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from skerry.advice.answer import CurveAnswer
-from skerry.advice.fleet_clock import changed_clocks
+from skerry.advice.fleet_clock import ChangedClock, changed_clocks
 from skerry.advice.pilot import Pilot
 from skerry.advice.prediction import Prediction
 from skerry.advice.question import Goal
@@ -27,7 +26,6 @@ from skerry.advice.target import ClockUnit
 
 DEARER = 10
 MORE_DIFFERENT = 4.0
-TIMED_SEEDS = 8  # of the search and of the fresh ones, whose runs are timed under another clock
 GOAL_NAMES: dict[Goal, str] = {
     "global": "only the average model counted",
     "own": "only devices on their own data counted",
@@ -231,8 +229,9 @@ def _clocks(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]:
     for words, changed in changed_clocks(clock.clock).items():
         other, condition = clock.under(changed), f"if {words}"
         budget = replace(pilot.budget, clock=other)
-        if pilot.scores.target is None or budget.limit is not None:
-            other.prepare(entry.candidate for entry in model.entries if model.tried(entry))
+        tried = [entry.candidate for entry in model.entries if model.tried(entry)]
+        for one in (clock, other):
+            one.prepare(tried)
         if pilot.scores.target is not None:
             yield _target_under(pilot, chosen, budget, condition)
             continue
@@ -244,9 +243,11 @@ def _clocks(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]:
 
 
 def _target_under(pilot: Pilot, chosen: Entry, budget: Budget, condition: str) -> Effect:
-    """The setting that reaches the target soonest under another clock, by some of the seeds, unless
-    the recommended one is level; and the time of that one on all fresh seeds, as in the answer."""
-    clock, target, fresh = budget.clock, pilot.scores.target, pilot.fresh
+    """The setting that reaches the target soonest under another clock, unless the recommended one
+    is level; and the time of that one on the fresh seeds, as in the answer."""
+    now, clock = pilot.budget.clock, budget.clock
+    target, fresh = pilot.scores.target, pilot.fresh
+    assert now is not None
     assert clock is not None
     assert target is not None
     clock.prepare([chosen.candidate], fresh)
@@ -254,14 +255,8 @@ def _target_under(pilot: Pilot, chosen: Entry, budget: Budget, condition: str) -
     scores = replace(pilot.scores, values={chosen: own}, clock=clock)
     time = write_cost(target.unit, scores.score(chosen, pilot.question.goal).mean)
     reached = f"{target.text} {_after(target.unit)} {time}"
-    values = {
-        entry: {seed: found[seed] for seed in _seeds_to_time(pilot) if seed in found}
-        for entry, found in pilot.scores.values.items()
-    }
-    values = {entry: found for entry, found in values.items() if found}
-    for seed in _seeds_to_time(pilot):
-        clock.prepare((e.candidate for e, found in values.items() if seed in found), [seed])
-    search = replace(pilot.search, scores=replace(scores, values=values))
+    estimated = replace(pilot.scores, clock=ChangedClock(now, clock))
+    search = replace(pilot.search, scores=estimated)
     model = search.model()
     then = recommend(model, budget, search.may_be_none)
     if then is None:
@@ -277,13 +272,6 @@ def _target_under(pilot: Pilot, chosen: Entry, budget: Budget, condition: str) -
 
 def _after(unit: ClockUnit) -> str:
     return "after" if unit == "seconds" else "for"
-
-
-def _seeds_to_time(pilot: Pilot) -> list[int]:
-    """Some fresh seeds, and those of the search on which most settings ran."""
-    runs = Counter(seed for found in pilot.scores.values.values() for seed in found)
-    searched = sorted(pilot.search.seeds, key=lambda seed: -runs[seed])
-    return [*searched[:TIMED_SEEDS], *pilot.fresh[:TIMED_SEEDS]]
 
 
 def _by_theory(prediction: Prediction) -> Iterator[Effect]:
