@@ -481,12 +481,16 @@ def test_advice_is_used_by_the_printed_command():
 
 
 def test_advice_against_a_server_can_be_compared_with_one():
-    """The settings of the server that was asked about are kept."""
+    """The settings of the server that was asked about are kept, and so is the clock."""
     few = ["--devices", "8", "--set", "server.sampled=3", "--rounds", "2"]
-    use, compare = printed("advise", *few, "--seeds", "2", "--stepsizes", "0.1", "--among", "none")
+    few += ["--seeds", "2", "--stepsizes", "0.1", "--among", "none"]
+    clock = "the hill's clock.toml"
+    Path(clock).write_text('[uplink]\nlatency = "2 s"\n')
+    use, compare, price = printed("advise", *few, "--clock", clock)
     for command in (use, compare):
-        paste(f"{command} --seeds 1 --out {typed(OUT)}")
-    assert {label for label, _ in labels()} == {"none", "s2s", "s2a"}
+        paste(f"{command} --seeds 1")
+    assert {label for label, _ in labels("runs")} == {"none", "s2s", "s2a"}
+    assert f"Clock {clock}" in paste(price)
 
 
 # The shell

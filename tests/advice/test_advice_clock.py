@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,14 +11,17 @@ import skerry
 from conftest import small
 from skerry.advice.advise import Advice, advise
 from skerry.advice.fleet_clock import FleetClock, changed_clocks
-from skerry.advice.question import read_budget, read_goal_and_target
-from skerry.advice.settings import NO_SERVER, Candidate, Entry, write_cost
+from skerry.advice.question import Question, read_budget, read_goal_and_target, special_cases
+from skerry.advice.screen import curve_sheet
+from skerry.advice.settings import NO_SERVER, Budget, Candidate, Entry, write_cost
+from skerry.advice.target import CostUnit
 from skerry.analysis.run_table import RunTable
 from skerry.clock.settings import Clock, read_clock
 from skerry.engine.world import build_world
 from skerry.errors import SkerryError
 from skerry.records.store import FILE
 from skerry.report.page.advice_file import read_advice
+from skerry.theory.communication import ONE_EACH
 
 CLOCK = {
     "compute": {"seconds_per_step": .05, "spread": 0.4, "jitter": 0.1, "watts": 4, "idle_watts": 2},
@@ -37,15 +41,22 @@ FEW = {"sampled": [2, 6], "periods": [2, 6], "stepsizes": [0.3], "minutes": 60}
         (["availability.awake=0.7", "server.offset=1"], Candidate("blend", 0.5, 3, 2)),
         (["training.local_epochs=1", "data.intra=dirichlet"], Candidate("s2a", None, 4, 3)),
         (["network.compression=int8"], Candidate("s2a", None, 4, 3, "one_each")),
+        (
+            ["server.sampled_schedule=cosine", "server.sampled_end=1"],
+            Candidate("s2s", None, 8, 1),
+        ),
         ([], Candidate("s2s", None, 4, 3, "uniform", "carry")),
         ([], Candidate("s2a", None, 4, 3, "uniform", "fedavg")),
     ],
 )
 def test_costs_are_those_of_real_runs(settings, candidate, tmp_path) -> None:
     """What a setting costs by the clock is what `skerry.load` tells of its run, in every round and
-    on another seed, whatever changes the times."""
-    experiment, seed = small(*settings), 1
-    clock = FleetClock(read_clock(CLOCK), experiment, build_world(experiment), build_world)
+    on another seed, whatever changes the times, also where rounds are left out."""
+    experiment, asked, seed = small(*settings), small(*settings, "rounds=11"), 1
+    longer = FleetClock(read_clock(CLOCK), asked, build_world(asked), build_world)
+    budget = Budget(ONE_EACH, 12, 0, 0, 11, clock=longer, unit="seconds").for_rounds(7)
+    clock = budget.clock
+    assert clock is not None
     skerry.run(Entry(candidate, 0.1).run(experiment, seed), out=tmp_path)
     found = skerry.load(tmp_path, clock=CLOCK)
     for unit in ("seconds", "joules"):
@@ -120,23 +131,59 @@ def test_the_soonest_setting_is_that_of_brute_force(soonest) -> None:
 
 
 def test_another_clock_is_answered_from_the_same_runs(soonest) -> None:
-    """Under a slower uplink the answer is that of pricing the records under that clock."""
+    """Under another clock the time of the recommended setting is that of pricing the records under
+    it, on the fresh seeds of the answer, so that a slower link is never sooner; another setting is
+    named if those runs are expected to be sooner by more than the tolerance."""
     advice, out = soonest
-    words = "the uplink were twice as slow"
-    changed = changed_clocks(read_clock(CLOCK))[words]
-    assert changed.uplink.latency == 0.4
-    assert changed.uplink.bandwidth == 1000
     broadcasts = changed_clocks(Clock.parse({"downlink": {"broadcast": 5}, "devices": "a.csv"}))
     assert list(broadcasts) == ["the server could not broadcast"]
-    (effect,) = [one for one in advice.sensitivity if one.condition == f"if {words}"]
-    by_setting = until(out, changed)
-    seeds = [*advice.pilot.search.seeds[:8], *advice.pilot.fresh[:8]]
-    named = {f"{one.entry.label}": by_setting[setting(one.entry)] for one in advice.answer.points}
-    label = effect.answer.partition(": ")[0].removeprefix("still ")
-    (times,) = [found for name, found in named.items() if name.startswith(label)]
-    mean = np.mean([times[s] for s in seeds if s in times and math.isfinite(times[s])])
-    assert effect.answer.endswith(f"88 % after {write_cost('seconds', mean)}")
-    assert effect.changes == (not advice.entry.label.startswith(label))
+    clocks = changed_clocks(read_clock(CLOCK))
+    assert clocks["the uplink were twice as slow"].uplink.latency == 0.4
+    assert clocks["the uplink were twice as slow"].uplink.bandwidth == 1000
+    told = {one.condition: one for one in advice.sensitivity}
+    for words, changed in clocks.items():
+        effect = told[f"if {words}"]
+        by_setting = until(out, changed)
+        times = by_setting[setting(advice.entry)]
+        mean = np.mean([times[s] for s in advice.pilot.fresh if math.isfinite(times[s])])
+        assert effect.answer.endswith(f"88 % after {write_cost('seconds', mean)}")
+        if "broadcast" not in words:
+            assert mean >= advice.answer.best.score.mean
+        assert effect.changes != effect.answer.startswith(f"still {advice.entry.candidate.label}: ")
+        if effect.changes:
+            (then,) = [e for e in advice.pilot.scores.values if effect.answer.startswith(e.label)]
+            pairs = [(t, times[s]) for s, t in by_setting[setting(then)].items() if s in times]
+            log = np.log([pair for pair in pairs if math.isfinite(sum(pair))]).mean(axis=0)
+            assert log[0] < log[1] - 0.05
+
+
+def test_a_column_has_one_unit(soonest) -> None:
+    """Cells are plain numbers, and the header has their unit."""
+    advice, _ = soonest
+    slow = replace(advice.answer.none, cost=300.0)
+    sheet = curve_sheet(replace(advice, answer=replace(advice.answer, points=(slow,))))
+    assert sheet.header[6:8] == ("time (min) of\nall rounds", "seconds\nuntil 88 %")
+    assert sheet.rows[0][6] == "5.00"
+    for point, row in zip(advice.answer.points, curve_sheet(advice).rows, strict=True):
+        assert float(row[6]) == pytest.approx(point.cost, abs=0.05)
+        assert point.never or float(row[7].split()[0]) == pytest.approx(point.score.mean, abs=0.05)
+
+
+def test_notes_on_what_a_clock_counts() -> None:
+    """Schedules and compression are counted by the clock, except what devices send to catch up."""
+
+    def notes(*settings: str, cost: CostUnit = "seconds") -> str:
+        question, experiment = Question(clock=read_clock(CLOCK), cost=cost), small(*settings)
+        return "; ".join(special_cases(question, experiment, build_world(experiment)))
+
+    cosine = "server.sampled_schedule=cosine", "server.sampled_end=1"
+    assert "neither was varied" in notes(*cosine)
+    assert "first value" not in notes(*cosine)
+    assert "first value" in notes(*cosine, cost="messages")
+    assert notes("network.compression=int8") == ""
+    for changing in ("network.link_failure=0.3", "availability.awake=0.7"):
+        assert notes("network.compression=int8", changing).startswith("links are compressed and")
+        assert notes(changing) == ""
 
 
 def test_clocks_are_in_the_json(soonest) -> None:

@@ -79,6 +79,7 @@ def test_where_no_server_round_comes_all_is_equal(small) -> None:
     assert str(advice).startswith("All settings do the same")
 
 
+CLOCKED = ["clock.file=wifi_home"]
 FEWER = ["server.sampled_schedule=cosine", "server.sampled_end=2"]
 
 
@@ -113,6 +114,8 @@ def test_extreme_fleets_get_an_answer(small, settings: list[str], note: str) -> 
         ([], {"sampled": [9]}, "K must be at most the number of devices"),
         ([], {"periods": [3, 20]}, "H must be below the number of rounds"),
         (["network.devices=900"], {}, "too few"),
+        ([*CLOCKED, "server.over_sample=3"], {}, "Leave out server.over_sample, and try it on"),
+        ([*CLOCKED, "server.deadline=2"], {}, r"with server.deadline the clock decides .*got 2\)"),
     ],
 )
 def test_what_cannot_be_answered_is_one_line(settings: list[str], asked: dict, said: str) -> None:

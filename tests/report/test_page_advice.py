@@ -255,7 +255,8 @@ def test_every_heading_is_explained_and_long_tables_say_that_they_scroll(case, b
 def test_seconds_and_joules_are_written_with_their_units(browser, tmp_path):
     """Costs and budgets by a clock have their units, a target that is not reached is `never`, and
     costs are not those of messages."""
-    clock = {"uplink": {"latency": "40 s"}, "compute": {"watts": 900}}
+    compute = {"watts": 900, "seconds_per_step": "1 ms"}
+    clock = {"uplink": {"latency": "40 s"}, "compute": compute}
     few = {"sampled": [2], "periods": [3], "stepsizes": [0.1], "seeds": 2, "progress": False}
     among = "none,s2s,s2a,uniform"
     asked = {

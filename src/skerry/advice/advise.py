@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from skerry.data.sources.catalog import Dataset
 
 VERSION = 2  # of advice.json
+RUNS = Path("runs")  # where `skerry run` records by default
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class Advice:
         return self.answer.none.behind
 
     def commands(self) -> dict[str, str]:
-        """Commands that run the recommendation, and compare it with no server."""
+        """Commands that run the recommendation, compare it with no server, and price the runs."""
         if not self.source:
             return {}
         file = [word for word in self.source[:1] if not word.startswith("--")]
@@ -133,7 +134,10 @@ class Advice:
         if self.recommendation["beta"] is not None:
             mine = f"{mine}:{self.recommendation['beta']:g}"
         compared = f"{mine},none" if mine != "none" else "none,s2s,s2a"
-        return {"use": command(compare=preset or None), "compare": command(compare=compared)}
+        found = {"use": command(compare=preset or None), "compare": command(compare=compared)}
+        if (clock := self.question.clock_name) and "d2d_bytes" in self.experiment.wanted:
+            found["price"] = skerry_command("price", RUNS, clock=clock)
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """The advice as strict JSON; numbers that are not finite become null."""

@@ -43,6 +43,13 @@ class FleetClock:
         """The same fleet under another clock."""
         return replace(self, clock=clock, _curves={})
 
+    def for_rounds(self, rounds: int) -> "FleetClock":
+        """The clock of shorter runs; schedules and traces may depend on the number of rounds."""
+        if rounds == self.base.rounds:
+            return self
+        base = self.base.model_copy(update={"rounds": rounds})
+        return replace(self, base=base, _curves={}, _fleets={})
+
     @property
     def seeds(self) -> range:
         """The seeds over which the cost of a whole run is averaged."""
@@ -109,10 +116,28 @@ class FleetClock:
             return (float(BYTES_PER_PARAMETER * self.world.shared_parameters),) * 3
         kind = f"{candidate.preset} {candidate.has_server}"
         if kind not in self._sizes:
-            lane = run.model_copy(update={"seed": self.world.seed})
+            same = {"seed": self.world.seed, "rounds": self.world.rounds}
+            lane = run.model_copy(update=same)
             up, down, d2d = bytes_per_message(build_stack(self.world, [lane]))[0]
             self._sizes[kind] = float(up), float(down), float(d2d)
         return self._sizes[kind]
+
+
+@dataclass(frozen=True)
+class ChangedClock:
+    """Seconds and joules under another clock, estimated on all seeds from their ratio on a few."""
+
+    now: FleetClock
+    then: FleetClock
+
+    def spent(self, candidate: Candidate, seed: int, rounds: int, unit: ClockUnit) -> float:
+        """Seconds or joules of one run after so many rounds."""
+        before, after = (
+            sum(clock.spent(candidate, one, rounds, unit) for one in self.now.seeds)
+            for clock in (self.now, self.then)
+        )
+        ratio = after / before if before else 1.0
+        return ratio * self.now.spent(candidate, seed, rounds, unit)
 
 
 def _timed(candidate: Candidate) -> Candidate:

@@ -103,8 +103,8 @@ class Pilot:
             except StoppedError:
                 return False
             self.runs += len(waiting)
-        if self.scores.target is not None and self.scores.clock is not None:
-            self.scores.clock.prepare((entry.candidate for entry in entries), seeds)
+        if self.scores.target is not None and self.budget.clock is not None:
+            self.budget.clock.prepare((entry.candidate for entry in entries), seeds)
         keys = {at: self.driver.key(run) for at, run in runs.items()}
         recorded = {
             run.key: history if run.status == "finished" else None

@@ -166,6 +166,14 @@ class Question:
 
     def check_fits(self, server: "Server") -> None:
         """Raise SkerryError where the server's messages cannot be counted beforehand."""
+        timed = {"deadline": server.deadline is not None, "over_sample": server.over_sample > 0}
+        if fields := [f"server.{name}" for name, is_set in timed.items() if is_set]:
+            value = getattr(server, fields[0].partition(".")[2])
+            raise SkerryError(
+                f"advice needs settings in which the seed decides who takes part, but with "
+                f"{fields[0]} the clock decides it, in each setting another way (got {value:g}). "
+                f"Leave out {' and '.join(fields)}, and try it on the recommended setting."
+            )
         moving = server.first_schedule("sampled", "period")
         if moving and self.has_budget:
             raise SkerryError(
@@ -274,7 +282,8 @@ def special_cases(question: Question, experiment: "Experiment", world: "World") 
     if max(world.sizes) == 1 and world.n > 1:
         yield "no device has a neighbour, so only the server averages their models"
     if server.first_schedule("sampled", "period"):
-        yield "K or H follows a schedule, so neither was varied; costs count its first value"
+        counted = "; costs count its first value" if question.unit == "messages" else ""
+        yield f"K or H follows a schedule, so neither was varied{counted}"
     if server.primitive not in (*PRIMITIVES, labels.NO_SERVER):
         yield f"'{server.primitive}' is your own primitive, which advice does not compare"
     if not experiment.training.is_plain:
@@ -286,7 +295,14 @@ def special_cases(question: Question, experiment: "Experiment", world: "World") 
     elif world.task.judged_by == "loss":
         yield f"the task is {world.task.description}: candidates are compared by their losses"
     if experiment.network.compresses or server.compresses:
-        yield "messages are compressed, but prices and budgets count each as a whole model"
+        if question.unit == "messages":
+            yield "messages are compressed, but prices and budgets count each as a whole model"
+        changes = experiment.network.compresses and not world.fleet_of(experiment).fixed
+        if question.clock is not None and changes:
+            yield (
+                "links are compressed and change: seconds and joules leave out what a device sends "
+                "to catch up when a link is up again, so they are somewhat too low"
+            )
 
 
 class Timer:

@@ -15,7 +15,7 @@ from skerry.config.measures import traits
 from skerry.records.parts import History
 
 if TYPE_CHECKING:
-    from skerry.advice.fleet_clock import FleetClock
+    from skerry.advice.fleet_clock import ChangedClock, FleetClock
     from skerry.engine.world import World
 
 WINDOW = 0.2  # fraction of last rounds over which a run is scored: accuracy varies within a period
@@ -96,7 +96,7 @@ class PilotScores:
     """Values by entry, seed and measure; NaN where a run exploded. With a target also the first
     round at or past it for every goal (inf: never), and the best score of all rounds."""
     target: ScoreTarget | None = None
-    clock: "FleetClock | None" = None
+    clock: "FleetClock | ChangedClock | None" = None
 
     @property
     def goals(self) -> list[Goal]:

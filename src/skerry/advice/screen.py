@@ -3,7 +3,7 @@
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,8 @@ from skerry.advice.question import Goal
 from skerry.advice.scores import Gap
 from skerry.advice.sensitivity import amount, brief, size_text
 from skerry.advice.settings import Entry, write_cost
+from skerry.advice.target import ClockUnit
+from skerry.clock.units import readable_unit
 from skerry.report.notebook import html_table
 from skerry.report.text import Sheet, duration, number, plural, plus_minus, safe_console, say
 from skerry.report.words import describe_network, describe_problem
@@ -332,10 +334,14 @@ def score_of(advice: Advice, point: CurvePoint) -> str:
     return plus_minus(point.score.mean, point.score.half_width, *styles)
 
 
-def _with_seeds(advice: Advice, point: CurvePoint) -> str:
+def _with_seeds(advice: Advice, point: CurvePoint, column: "_TimeColumn | None" = None) -> str:
     """The score, with the number of seeds that reach a target where some do not."""
     text = score_of(advice, point)
-    if point.top is None or point.always or point.never:
+    if point.top is None or point.never:
+        return text
+    if column is not None:
+        text = column.write(point.score.mean, point.score.half_width)
+    if point.always:
         return text
     return f"{text} ({point.score.count} of {point.top.count} seeds)"
 
@@ -371,8 +377,14 @@ def _percent(chance: float) -> str:
 def curve_sheet(advice: Advice) -> Sheet:
     """The confirmed settings by cost, from no server upward."""
     losses, target = advice.pilot.scores.lower_is_better, advice.pilot.scores.target
+    points, cost_unit = advice.answer.points, advice.pilot.budget.unit
+    costs = until = None
+    if cost_unit != "messages":
+        costs = _TimeColumn(cost_unit, [point.cost for point in points])
+    if target is not None:
+        until = _TimeColumn(target.unit, [p.score.mean for p in points if not p.never])
     rows = []
-    for point in advice.answer.points:
+    for point in points:
         c = point.entry.candidate
         server = (c.selection, str(c.sampled), str(c.period)) if c.has_server else ("", "", "")
         gap = point.apart
@@ -384,21 +396,36 @@ def curve_sheet(advice: Advice) -> Sheet:
                 c.name,
                 *server,
                 f"{point.entry.stepsize:.3g}",
-                _in_column(advice, point.cost),
-                _with_seeds(advice, point),
+                costs.write(point.cost) if costs else _in_column(advice, point.cost),
+                _with_seeds(advice, point, until),
                 behind,
             )
         )
     behind = f"{'%' if losses else 'points'} behind\nthe best (95 %)"
-    unit, score = advice.question.cost_unit, "loss" if losses else "score %"
-    if target is not None:
-        unit, score = f"{unit} of\nall rounds", f"{target.unit}\nuntil {target.text}"
+    unit = costs.title if costs else advice.question.cost_unit
+    score = "loss" if losses else "score %"
+    if until and target:
+        unit, score = f"{unit} of\nall rounds", f"{until.title}\nuntil {target.text}"
     header = ("", "", "sampled by", "K", "H", "step-\nsize", unit, score, behind)
     return Sheet("Score against cost", header, tuple(rows), "lll" + "r" * 6)
 
 
+class _TimeColumn:
+    """A column of seconds or joules in one unit, with three digits of the largest."""
+
+    def __init__(self, unit: ClockUnit, values: Sequence[float]) -> None:
+        largest = max((abs(one) for one in values if math.isfinite(one)), default=0.0) or 1.0
+        self._size, name = readable_unit(unit, largest)
+        self._style = f",.{max(0, 2 - math.floor(math.log10(largest / self._size)))}f"
+        quantity = {"seconds": "time", "joules": "energy"}[unit]
+        self.title: str = unit if self._size == 1 else f"{quantity} ({name})"
+
+    def write(self, mean: float, half: float = math.nan) -> str:
+        return plus_minus(mean / self._size, half / self._size, self._style, self._style)
+
+
 def _in_column(advice: Advice, cost: float) -> str:
-    """A cost in a column of its unit; seconds and joules keep theirs: `42 s`, `3.1 kJ`."""
+    """A cost without its unit; seconds and joules keep theirs: `42 s`, `3.1 kJ`."""
     text = amount(advice.pilot, cost)
     return text.split(" ")[0] if advice.pilot.budget.unit == "messages" else text
 

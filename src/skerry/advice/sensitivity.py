@@ -1,7 +1,6 @@
 """Changes that would change the advice, estimated from the pilot's runs or from the theory."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -9,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from skerry.advice.answer import CurveAnswer
-from skerry.advice.fleet_clock import changed_clocks
+from skerry.advice.fleet_clock import ChangedClock, changed_clocks
 from skerry.advice.pilot import Pilot
 from skerry.advice.prediction import Prediction
 from skerry.advice.question import Goal
@@ -27,7 +26,6 @@ from skerry.advice.target import ClockUnit
 
 DEARER = 10
 MORE_DIFFERENT = 4.0
-TIMED_SEEDS = 8  # of the search and of the fresh ones, whose runs are timed under another clock
 GOAL_NAMES: dict[Goal, str] = {
     "global": "only the average model counted",
     "own": "only devices on their own data counted",
@@ -231,8 +229,9 @@ def _clocks(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]:
     for words, changed in changed_clocks(clock.clock).items():
         other, condition = clock.under(changed), f"if {words}"
         budget = replace(pilot.budget, clock=other)
-        if pilot.scores.target is None or budget.limit is not None:
-            other.prepare(entry.candidate for entry in model.entries if model.tried(entry))
+        tried = [entry.candidate for entry in model.entries if model.tried(entry)]
+        for one in (clock, other):
+            one.prepare(tried)
         if pilot.scores.target is not None:
             yield _target_under(pilot, chosen, budget, condition)
             continue
@@ -244,41 +243,35 @@ def _clocks(pilot: Pilot, model: ScoreModel, chosen: Entry) -> Iterator[Effect]:
 
 
 def _target_under(pilot: Pilot, chosen: Entry, budget: Budget, condition: str) -> Effect:
-    """The setting that reaches the target soonest under another clock, by some of the seeds."""
-    goal, seeds = pilot.question.goal, _seeds_to_time(pilot)
-    values = {
-        entry: {seed: found[seed] for seed in seeds if seed in found}
-        for entry, found in pilot.scores.values.items()
-    }
-    values = {entry: found for entry, found in values.items() if found}
-    scores = replace(pilot.scores, values=values, clock=budget.clock)
-    for seed in seeds:
-        assert budget.clock is not None
-        budget.clock.prepare((e.candidate for e, found in values.items() if seed in found), [seed])
-    search = replace(pilot.search, scores=scores)
-    then = recommend(search.model(), budget, search.may_be_none)
+    """The setting that reaches the target soonest under another clock, unless the recommended one
+    is level; and the time of that one on the fresh seeds, as in the answer."""
+    now, clock = pilot.budget.clock, budget.clock
+    target, fresh = pilot.scores.target, pilot.fresh
+    assert now is not None
+    assert clock is not None
+    assert target is not None
+    clock.prepare([chosen.candidate], fresh)
+    own = {seed: pilot.scores.values[chosen][seed] for seed in fresh}
+    scores = replace(pilot.scores, values={chosen: own}, clock=clock)
+    time = write_cost(target.unit, scores.score(chosen, pilot.question.goal).mean)
+    reached = f"{target.text} {_after(target.unit)} {time}"
+    estimated = replace(pilot.scores, clock=ChangedClock(now, clock))
+    search = replace(pilot.search, scores=estimated)
+    model = search.model()
+    then = recommend(model, budget, search.may_be_none)
     if then is None:
         return Effect(condition, "nothing is affordable", True, "pilot")
-    reached = scores.score(then, goal, seeds)
-    target = scores.target
-    assert target is not None
-    words = f"{target.text} never"
-    if 2 * reached.count >= len(values[then]):
-        words = f"{target.text} {_after(target.unit)} {write_cost(target.unit, reached.mean)}"
-    same = _same(then, chosen)
-    label = f"still {then.candidate.label}" if same else then.label
-    return Effect(condition, f"{label}: {words}", not same, "pilot")
+    gain_d = model.draws[:, model.index[then]] - model.draws[:, model.index[chosen]]
+    is_level = budget.allows(chosen.candidate) and gain_d.mean() <= model.tolerance
+    if is_level or _same(then, chosen):
+        return Effect(condition, f"still {chosen.candidate.label}: {reached}", False, "pilot")
+    gain, _ = _difference(pilot, model, chosen, then)
+    answer = f"{then.label}: {gain} than the recommended setting, which then reaches {reached}"
+    return Effect(condition, answer, True, "pilot")
 
 
 def _after(unit: ClockUnit) -> str:
     return "after" if unit == "seconds" else "for"
-
-
-def _seeds_to_time(pilot: Pilot) -> list[int]:
-    """Some fresh seeds, and those of the search on which most settings ran."""
-    runs = Counter(seed for found in pilot.scores.values.values() for seed in found)
-    searched = sorted(pilot.search.seeds, key=lambda seed: -runs[seed])
-    return [*searched[:TIMED_SEEDS], *pilot.fresh[:TIMED_SEEDS]]
 
 
 def _by_theory(prediction: Prediction) -> Iterator[Effect]:

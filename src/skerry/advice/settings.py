@@ -186,7 +186,8 @@ class Budget:
     def for_rounds(self, rounds: int) -> "Budget":
         """The budget of a shorter run, with the limit in proportion."""
         limit = None if self.limit is None else self.limit * rounds / self.rounds
-        return replace(self, rounds=rounds, limit=limit)
+        clock = None if self.clock is None else self.clock.for_rounds(rounds)
+        return replace(self, rounds=rounds, limit=limit, clock=clock)
 
 
 def budget_of(

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from skerry.analysis.reach import first_at
 from skerry.errors import SkerryError
 from skerry.records.parts import History
 
@@ -56,10 +57,9 @@ class ScoreTarget:
         there_r = np.isfinite(score_r)
         if not there_r.any():
             return math.nan, math.nan
-        sign = -1.0 if are_losses else 1.0
-        reached_r = there_r & (sign * score_r >= sign * self.value)
-        first = float(history["round"][reached_r].min()) if reached_r.any() else math.inf
-        return first, sign * float((sign * score_r[there_r]).max())
+        best = score_r[there_r].min() if are_losses else score_r[there_r].max()
+        row = first_at({names[0]: score_r}, names[0], self.value)
+        return math.inf if row is None else float(history["round"][row]), float(best)
 
 
 def read_target(words: str) -> tuple[str, ScoreTarget] | None:

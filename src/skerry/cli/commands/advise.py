@@ -130,7 +130,8 @@ def advise_command(
     print_advice(advice, screen)
     for name, command in advice.commands().items():
         other = "no server" if advice.answer.recommended != "none" else "a server"
-        title = {"use": "Use it", "compare": f"Compare it with {other}"}[name]
+        titles = {"use": "Use it", "compare": f"Compare it with {other}"}
+        title = titles.get(name, "Then see seconds and joules of these runs")
         screen.print(f"{title}: {command}", markup=False, soft_wrap=True)
     if out is not None:
         typer.echo(f"Records: {out}/skerry.sqlite and {out}/advice.json.")

@@ -53,7 +53,7 @@ Skerry.advice = (advice, names) => {
     words, Number.isFinite(probability) ? `${Math.round(100 * probability)} %` : "-", Number.isFinite(p) ? Skerry.numbers.pValue(p) : "-"]);
   const changes = advice.sensitivity.map((one) => [one.condition, one.answer, one.changes ? "yes" : "no", one.basis]);
   const rest = advice.summary.filter((line) => line !== advice.headline);
-  const titles = { use: "To use the recommendation:", compare: "To compare it with others:" };
+  const titles = { use: "To use the recommendation:", compare: "To compare it with others:", price: "To see seconds and joules of these runs:" };
   return [
     ...(Number.isFinite(points.best?.score.mean) ? [{ kind: "widget", widget: "advice", data: { ...advice, points: marked, best: points.best, title, style, axis: asked.target ? `${asked.target.unit} until ${written(asked.target.value)}${asked.target.is_percent ? " %" : ""}` : title } }] : []),
     ...(rest.length ? [{ kind: "bullets", lines: rest }] : []),
@@ -74,10 +74,10 @@ Skerry.amount = (value) => (Number.isInteger(value) || !(value < 1000) ? Skerry.
 /** A cost with its unit, as `skerry.clock.units` writes seconds and joules: `42.3 s`, `3.1 kJ`, `96 uploads`. */
 Skerry.costWords = (value, unit) => {
   const steps = {
-    seconds: [[120, 1, "s"], [7200, 60, "min"], [172800, 3600, "h"], [Infinity, 86400, "days"]],
-    joules: [[1e3, 1, "J"], [1e6, 1e3, "kJ"], [1e9, 1e6, "MJ"], [Infinity, 1e9, "GJ"]],
+    seconds: [[0.1, 1e-3, "ms"], [120, 1, "s"], [7200, 60, "min"], [172800, 3600, "h"], [Infinity, 86400, "days"]],
+    joules: [[0.1, 1e-3, "mJ"], [1e3, 1, "J"], [1e6, 1e3, "kJ"], [1e9, 1e6, "MJ"], [Infinity, 1e9, "GJ"]],
   }[unit];
-  const [, size, name] = steps?.find(([limit]) => value < limit) ?? [];
+  const [, size, name] = (value ? steps?.find(([limit]) => value < limit) : steps?.[1]) ?? [];
   return name ? `${Number((value / size).toPrecision(3))} ${name}` : `${Skerry.amount(value)} ${unit}`;
 };
 
