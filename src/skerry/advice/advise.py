@@ -27,7 +27,7 @@ from skerry.clock.settings import AnyClock, read_clock
 from skerry.config.experiment import Experiment
 from skerry.engine.world import Materials
 from skerry.errors import SkerryError, skerry_command, writing
-from skerry.files import replace_file
+from skerry.files import plain_path, replace_file
 from skerry.report.page.advice_file import FILE
 from skerry.runs.driver import Driver
 from skerry.runs.executors.here import Here
@@ -326,6 +326,12 @@ def advise(
             )
         budget, prices = budget_uploads, Prices(downlink=0.0)
     name, target = questions.read_goal_and_target(goal)
+    if isinstance(experiment, str | Path):
+        source = source or (str(experiment),)
+        experiment = Experiment.load(experiment)
+    needs_clock = target or budget_seconds or budget_joules or cost in ("seconds", "joules")
+    if clock is None and needs_clock and experiment and experiment.clock.file:
+        clock = plain_path(experiment.clock.file)
     question = Question(
         goal=name,
         target=target,
@@ -345,9 +351,6 @@ def advise(
         minutes=minutes,
     )
     materials = collect_materials(graph, dataset, model)
-    if isinstance(experiment, str | Path):
-        source = source or (str(experiment),)
-        experiment = Experiment.load(experiment)
     (asked,) = with_materials([experiment or Experiment()], materials)
     if rounds is not None:
         asked = asked.with_settings(f"rounds={rounds}")

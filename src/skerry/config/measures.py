@@ -172,6 +172,7 @@ GROUPS = {
 }
 
 
+BYTES_PER_PARAMETER = 4  # models travel as float32
 LINKS = ("uplink", "downlink", "d2d")
 COSTS = {
     "rounds": ("round",),

@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from skerry.engine.compression import NUMBER
+from skerry.config.measures import BYTES_PER_PARAMETER as BYTES_PER_PARAMETER
+from skerry.config.measures import LINKS as LINKS
 
 if TYPE_CHECKING:
     from skerry.engine.stack import Stack
 
-BYTES_PER_PARAMETER = NUMBER  # models travel as float32
-LINKS = ("uplink", "downlink", "d2d")
 UP, DOWN, D2D = range(3)
 
 

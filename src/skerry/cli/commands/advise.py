@@ -19,7 +19,8 @@ def advise_command(
         option(
             "The goal: accuracy of the average model on all data (global), of devices on data "
             "like their own (own), the mean of the two (both), or of the worst tenth of devices. "
-            "With a clock also a score to reach: '88% soonest' or '88% with fewest joules'.",
+            "With a clock also a score to reach, by any of these: 'global 88% soonest', 'own 88% "
+            "with fewest joules'; without a name it is that of both.",
             "global|own|both|worst_tenth|TARGET",
         ),
     ] = "both",

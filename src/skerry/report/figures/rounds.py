@@ -81,7 +81,7 @@ def curves(
     if over == "rounds":
         _mark_server_rounds(frame, axis)
         axis.locator_params(axis="x", integer=True)
-    else:
+    elif over not in ("seconds", "joules"):
         from matplotlib.ticker import EngFormatter
 
         axis.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -99,6 +99,11 @@ def _over(frame: "pd.DataFrame", name: str) -> Over:
     if name not in OVER:
         raise SkerryError(unknown("horizontal axis", name, OVER))
     found = OVER[name]
+    if name == "joules" and name in frame and not frame[name].fillna(0).any():
+        raise SkerryError(
+            "the runs need no joules, because their clock has no energy. Set compute.watts or "
+            "joules_per_byte in it, or draw over seconds."
+        )
     if name in ("seconds", "joules") and (name not in frame or frame[name].isna().all()):
         raise SkerryError(
             f"the runs have no {name}, because no clock says how long they take. Give one, such as "

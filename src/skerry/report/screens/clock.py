@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from skerry.clock.devices import check_table
 from skerry.clock.settings import D2D, Clock, Downlink, Uplink
 from skerry.clock.units import write_joules, write_seconds
+from skerry.config.measures import BYTES_PER_PARAMETER
 from skerry.files import written
 from skerry.report.text import plural
 
@@ -17,8 +18,6 @@ _CHANNELS = {
 
 def clock_lines(clock: Clock, parameters: int) -> Iterator[str]:
     """Sentences on steps, on a message of this number of parameters, and on the server."""
-    from skerry.engine.message_sizes import BYTES_PER_PARAMETER
-
     size, told = BYTES_PER_PARAMETER * parameters, plural(parameters, "parameter")
     yield f"A message of {told} has {size:,} bytes ({BYTES_PER_PARAMETER} bytes each)."
     yield f"Local step: {_step(clock)}."

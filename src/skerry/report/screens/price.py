@@ -290,7 +290,7 @@ def _fronts(priced: Priced, cell: Cell) -> Iterator[str]:
         about = f"Final {priced.reach.measure} against {' and against '.join(costs)}"
         if beaten:
             verb = "is" if len(beaten) == 1 else "are"
-            yield (f"{about}: the front is {_list(front)}; {_list(beaten)} {verb} beaten on both.")
+            yield f"{about}: the front is {_list(front)}; {_list(beaten)} {verb} better on neither."
         else:
             yield f"{about}: no primitive beats another on both."
 
