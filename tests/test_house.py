@@ -12,7 +12,7 @@ FILES = {
     package: sorted((SRC / package).rglob("*.py"), key=str)
     for package in ("skerry", "skerry_paper")
 }
-MOST_LINES = {"skerry": 49_900, "skerry_paper": 6_900}
+MOST_LINES = {"skerry": 50_000, "skerry_paper": 6_900}
 MOST_FILES = 296
 MOST_TOP_MODULES = 8
 MOST_OF_ONE_NAME = 3

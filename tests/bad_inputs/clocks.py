@@ -36,8 +36,9 @@ ROWS = [
     ),
     clock(
         "a unit in other letters",
-        '[d2d]\nbandwidth = "20 mb/s"\n',
-        "d2d.bandwidth has the unknown unit 'mb/s'; did you mean 'MB/s'? Units are: B/s,",
+        '[d2d]\nbandwidth = "20 Mb/s"\n[uplink]\nbandwidth = "3 MBps"\n',
+        "d2d.bandwidth has the unknown unit 'Mb/s'; did you mean 'Mbit/s'? Units are: B/s,",
+        "uplink.bandwidth has the unknown unit 'MBps'; did you mean 'MB/s'? Units are: B/s,",
     ),
     clock(
         "no duration",

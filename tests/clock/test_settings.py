@@ -190,7 +190,7 @@ def test_clock_show_says_what_a_message_costs():
     assert (shown.code, shown.err) == (0, "")
     for line in (
         "A message of 1,000 parameters has 4,000 bytes (4 bytes each).",
-        "Local step: 2 s; slower: porch 4 times; 0 W while computing, 0 W while waiting.",
+        "Local step: 2 s; slower: porch 4 times; 0 W while computing, 0 W otherwise.",
         "To the server: 4.5 s, 4 J.",
         "From the server, to one device: 0 s (no limit of bandwidth), 0 J.",
         "From the server, to all devices: 2 s for one broadcast.",

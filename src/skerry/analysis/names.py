@@ -23,8 +23,11 @@ UNKNOWN = "unknown"
 SHOWN_DIGITS = 8
 MOST_TOLD = 3  # fields in the label of an experiment of a list, unless it needs more
 
-FULL_ONLY = {f"training.{one}" for one in ("optimizer", "momentum", "second_momentum", "smallest")}
-"""Fields without a short name, because the short name means a field of the server."""
+FULL_ONLY = {
+    *(f"training.{one}" for one in ("optimizer", "momentum", "second_momentum", "smallest")),
+    "clock.file",
+}
+"""Fields without a short name, because it means a field of the server, or does not say what."""
 
 Where = Mapping[str, Sequence[str]]  # by field, the wanted values as the user typed them
 

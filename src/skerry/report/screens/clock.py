@@ -55,7 +55,7 @@ def _step(clock: Clock) -> str:
         told.append(f"slower: {slow}")
     if compute.jitter:
         told.append(f"rounds of a device differ (jitter {compute.jitter:g})")
-    told.append(f"{compute.watts:g} W while computing, {compute.idle_watts:g} W while waiting")
+    told.append(f"{compute.watts:g} W while computing, {compute.idle_watts:g} W otherwise")
     return "; ".join(told)
 
 
