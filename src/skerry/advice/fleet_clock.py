@@ -40,7 +40,7 @@ class FleetClock:
     _graphs: dict[str, Any] = field(default_factory=dict)
 
     def under(self, clock: Clock) -> "FleetClock":
-        """The same fleet under another clock."""
+        """A copy of this fleet under another clock."""
         return replace(self, clock=clock, _curves={})
 
     def for_rounds(self, rounds: int) -> "FleetClock":

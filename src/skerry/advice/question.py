@@ -144,7 +144,7 @@ class Question:
 
     @property
     def unit(self) -> CostUnit:
-        """What costs are counted in: as the budget, else as asked, else as the target or clock."""
+        """The unit of costs: that of the budget, else as asked, else that of the target or clock."""
         if self.limit is not None or self.bytes is not None:
             return "messages"
         if self.seconds is not None or self.joules is not None:

@@ -145,7 +145,7 @@ def _value(value: Any) -> str:
 
 
 def goal_text(advice: Advice, goal: Goal) -> str:
-    """What is compared: the measure of a goal, or seconds or joules until it reaches the target."""
+    """The compared quantity: the measure of a goal, or seconds or joules until its target."""
     text, target = measure_text(advice, goal), advice.pilot.scores.target
     return text if target is None else f"{target.unit} until {target.text} ({text})"
 

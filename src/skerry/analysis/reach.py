@@ -43,7 +43,7 @@ def first_at(history: History, measure: str, target: float) -> int | None:
 
 
 def cost_at(history: History, cost: str, row: int) -> float:
-    """What a run has cost at a row of its history; NaN if that was not recorded."""
+    """The cost of a run up to a row of its history; NaN if it was not recorded."""
     if not _is_recorded(history, cost):
         return math.nan
     return float(sum(float(history[name][row]) for name in COSTS[cost]))
@@ -248,7 +248,7 @@ class Priced:
 
     @cached_property
     def finals(self) -> dict[str, dict[tuple[Cell, str], Estimate]]:
-        """What whole runs cost, the share of time that devices wait, and what drains them."""
+        """Costs of whole runs, the share of time that devices wait, and the energy by use."""
         finished = self.table.finished
         done = finished.arrange("rounds", [run.rounds_done for run in finished.runs])
         names = ("seconds", "joules", "waiting", *DRAINS)

@@ -165,7 +165,7 @@ def _timeline(
 
 
 def _parts(phase: str, spent: Array, sending_n: Array) -> list[tuple[Activity, Array]]:
-    """What devices do in a phase, in this order, and for how many seconds each."""
+    """The activities of devices in a phase, in this order, with the seconds of each."""
     _, computing_n, talking_n, waiting_n, _ = spent
     if phase == "server":  # a sampled device sends at once; what the server sends arrives last
         sent_n = np.minimum(sending_n, talking_n)

@@ -122,7 +122,7 @@ class Experiment(Section, ignored_types=(cached_property,)):
         yield from server.call_faults(network.devices)
 
     def _clock_faults(self) -> Iterable[Fault]:
-        """What needs a clock, if there is none."""
+        """Faults of fields that need a clock, if the experiment has none."""
         if self.clock.file:
             return
         server, clock = self.server, "Set clock.file to a clock file, or to an example: wifi_home."

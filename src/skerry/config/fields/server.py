@@ -139,7 +139,7 @@ class Server(Section, extra="allow"):
         return self.deadline is not None or self.over_sample > 0
 
     def _deadline_faults(self) -> Iterator[Fault]:
-        """What deadlines and over-sampling do not go with."""
+        """Faults of fields that deadlines and over-sampling exclude."""
         if self.at_least > 1 and self.deadline is None:
             yield (
                 ("server.at_least", "server.deadline"),

@@ -26,7 +26,7 @@ OVERVIEW = (
 
 
 class Over(NamedTuple):
-    """What a figure has on its horizontal axis: the title, and the columns that it adds up."""
+    """The horizontal axis of a figure: its title, and the columns that it adds up."""
 
     title: str
     columns: tuple[str, ...]

@@ -28,7 +28,7 @@ MOST_CELLS = 4  # with more cells, sentences count cells instead of naming them
 
 
 def price_sheets(priced: Priced) -> list[Sheet]:
-    """What whole runs cost, when they reach the target, and the paired differences there."""
+    """Tables of the costs of whole runs, of those until the target, and of their differences."""
     sheets = [_finals_sheet(priced), _reach_sheet(priced)]
     return [*sheets, _differences_sheet(priced)] if any(priced.differences.values()) else sheets
 
@@ -268,7 +268,7 @@ def _explain_turn(priced: Priced, cell: Cell) -> str:
 
 
 def _drains(priced: Priced, cell: Cell) -> Iterator[str]:
-    """What drains the devices: some fleets drain by training, others by talking."""
+    """A sentence on the energy by use: some fleets drain by training, others by talking."""
     found = {label: priced.drains(cell, label) for label in priced.reach.labels(cell)}
     told = [
         f"{shares['computing']:.0f}, {shares['messages']:.0f} and {shares['idle']:.0f} % with "
