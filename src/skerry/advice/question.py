@@ -144,7 +144,7 @@ class Question:
 
     @property
     def unit(self) -> CostUnit:
-        """The unit of costs: that of the budget, else as asked, else that of the target or clock."""
+        """The unit of costs: of the budget, else as asked, else of the target or the clock."""
         if self.limit is not None or self.bytes is not None:
             return "messages"
         if self.seconds is not None or self.joules is not None:
