@@ -219,6 +219,8 @@ def test_budgets_and_targets_beyond_reach() -> None:
     assert never.verdict == "never"
     assert never.lines()[0].startswith("Never: no setting that was tried reaches 100 %")
     assert "its best score is" in never.lines()[1]
+    nearest = never.answer.recommendation
+    assert nearest.top.mean == max(point.top.mean for point in never.answer.points)
     json.dumps(never.to_json(), allow_nan=False)
     joules = advise(small(), cost="joules", **few)
     assert joules.question.cost_unit == "joules"

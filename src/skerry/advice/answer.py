@@ -92,6 +92,8 @@ def answer_of(pilot: Pilot) -> CurveAnswer:
     assert cheapest is not None
     assert none is not None
     scores, goal = pilot.scores, pilot.question.goal
+    if nearest := _nearest_to_target(pilot):
+        best = cheapest = nearest
     recommended: Role = "none" if cheapest == none else "best" if cheapest == best else "cheapest"
 
     def point(entry: Entry) -> CurvePoint:
@@ -120,6 +122,19 @@ def answer_of(pilot: Pilot) -> CurveAnswer:
     verdict: Verdict = "alone" if alone else "clear" if clear else "unclear"
     verdict = "never" if by_entry[best].never else verdict
     return CurveAnswer(*named, recommended, points, statements, verdict, pilot.model())
+
+
+def _nearest_to_target(pilot: Pilot) -> Entry | None:
+    """The confirmed setting with the best score, where none reaches the target on most seeds."""
+    scores, goal, fresh = pilot.scores, pilot.question.goal, pilot.fresh
+    if scores.target is None:
+        return None
+    tops = {entry: scores.best_reached(entry, goal, fresh) for entry in pilot.confirmed}
+    reached = {entry: scores.score(entry, goal, fresh).count for entry in tops}
+    if any(2 * reached[entry] >= top.count for entry, top in tops.items()):
+        return None
+    sign = -1 if scores.are_losses else 1
+    return max(tops, key=lambda entry: sign * tops[entry].mean)
 
 
 def _behind(pilot: Pilot, best: Entry, entry: Entry, seeds: Sequence[int]) -> Gap:
