@@ -235,3 +235,56 @@ def test_only_runs_with_their_own_clock_are_compared_by_it(tmp_path):
     drawn = command("figure", "curves", tmp_path, "--over", "seconds", "-o", tmp_path / "a.png")
     assert "the runs have no seconds" in drawn.err
     assert "--clock wifi_home" in drawn.err
+
+
+def small_fleet(*more):
+    more = ("rounds=4", "network.devices=8", "server.sampled=3", *more)
+    more = ("server.primitive=s2a", *more)
+    return [word for one in more for word in ("--set", one)]
+
+
+def test_void_server_rounds_are_told(tmp_path):
+    """A deadline that nobody meets is no server at all: `run` and `sweep` say so."""
+    timed = small_fleet("clock.file=wifi_home", "server.deadline=0.001")
+    ran = command("run", *timed, "--seeds", "1", "--out", tmp_path / "run")
+    assert "All server rounds were void in 1 of 1 run with a deadline" in ran.out
+    assert "seconds" in ran.out
+    in_time = command("run", *small_fleet("clock.file=wifi_home", "server.deadline=9"),
+                      "--out", tmp_path / "met")  # fmt: skip
+    assert "were void" not in in_time.out
+    file = tmp_path / "s.toml"
+    file.write_text('[clock]\nfile = "wifi_home"\n[sweep]\nseeds = 1\n[sweep.axes]\n'
+                    '"server.deadline" = [0.001, 9.0]\n')  # fmt: skip
+    swept = command("sweep", file, *small_fleet(), "--out", tmp_path / "sweep")
+    assert "All server rounds were void in 1 of 2 runs with a deadline" in swept.out
+
+
+def test_a_run_with_a_clock_has_a_timeline_by_it(tmp_path):
+    """Without --clock; runs with a deadline have none, and the reason is told."""
+    command("run", *small_fleet("clock.file=wifi_home"), "--out", tmp_path / "own")
+    drawn = command("figure", "timeline", tmp_path / "own", "-o", tmp_path / "t.png")
+    assert drawn.code == 0
+    late = small_fleet("clock.file=wifi_home", "server.deadline=9")
+    command("run", *late, "--out", tmp_path / "late")
+    refused = command("figure", "timeline", tmp_path / "late", "-o", tmp_path / "u.png")
+    assert refused.code == 2
+    assert "records do not say who was in time" in refused.err
+
+
+def test_joules_need_energy(tmp_path):
+    clock = tmp_path / "free.toml"
+    clock.write_text("[compute]\nseconds_per_step = 1\n")
+    command("run", *small_fleet(), "--out", tmp_path / "runs")
+    drawn = command("figure", "curves", tmp_path / "runs", "--over", "joules", "--clock", clock,
+                    "-o", tmp_path / "j.png")  # fmt: skip
+    assert drawn.code == 2
+    assert "their clock has no energy" in drawn.err
+    shown = command("results", tmp_path / "runs", "--measure", "seconds")
+    assert "skerry price" in shown.err
+
+
+def test_a_clock_from_python_by_its_name(runs):
+    """As text in an experiment; anything that is no clock is told in one line."""
+    assert Experiment(clock="wifi_home").clock.file == "wifi_home"
+    with pytest.raises(skerry.SkerryError, match=r"a clock must be a file.*\(got 42\)"):
+        skerry.load(runs / "runs", clock=42)

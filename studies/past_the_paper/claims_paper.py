@@ -101,7 +101,10 @@ class Distances:
     stated: Agreement
     zero: float
     always_s2s: Agreement
-    conventions: Agreement | None
+    tuned: Agreement | None
+    """By the conventions, stepsizes tuned; None if that was not run."""
+    closest: Agreement | None
+    """By the conventions, at the one stepsize for all that is closest to the printed gaps."""
     stepsize: str
 
 
@@ -112,21 +115,20 @@ def distances(dataset: str) -> Distances:
     gaps = cell_gaps([studies()[name] for name in names], shown_protocol("own_accuracy"))
     base = baselines(printed)
     runs = [one for one in convention_runs(studies()) if one.dataset == dataset]
-    met, stepsize = closest(runs[0]) if runs else (None, "")
-    return Distances(agreement(gaps, printed), base["zero"].rms, base["always S2S"], met, stepsize)
+    met = by_stepsize(runs[0]) if runs else {}
+    tuned = met.pop("tuned", None)
+    best = min(met, key=lambda name: met[name].rms, default="")
+    stated = agreement(gaps, printed)
+    return Distances(stated, base["zero"].rms, base["always S2S"], tuned, met.get(best), best)
 
 
-def closest(runs: ConventionRuns) -> tuple[Agreement | None, str]:
-    """The stepsize, tuned or fixed, that is closest to the printed gaps by the conventions."""
+def by_stepsize(runs: ConventionRuns) -> dict[str, Agreement]:
+    """Agreement by the conventions with tuned stepsizes, and with each stepsize for all."""
     base = Convention()
     found = {"tuned": base} | {
         f"{size:.3g}": replace(base, stepsize=round(size, 6)) for size in STEPSIZES
     }
-    met = {name: runs.agreement(one) for name, one in found.items() if runs.has(one)}
-    if not met:
-        return None, ""
-    best = min(met, key=lambda name: met[name].rms)
-    return met[best], best
+    return {name: runs.agreement(one) for name, one in found.items() if runs.has(one)}
 
 
 # Figure 12

@@ -549,3 +549,27 @@ def test_the_appendix_by_hand(authors):
     assert f"at most {(1 - (1 + 2 * (1 - second**2)) / 3):.1%}" in authors
     assert f"and {second**2:.1%} can be" in authors
     assert f"are {192 * 0.01 + 560 * 20 * 0.01:.2f} and " in authors
+
+
+def test_printed_gaps_beside_both_constants(authors):
+    """The two lines on printed gaps have the numbers of the reproduction's front page, which other
+    tests recompute; `predicted` needs a distance below both constants by its whole interval."""
+    front = page("docs/reproduction/README.md")
+    for name in ("MNIST", "CIFAR-10"):
+        (line,) = [one for one in authors.splitlines() if f"**Your {name} gaps" in one]
+        rows = {}
+        for row in front.splitlines():
+            if row.startswith(f"| {name} |") and row.count("|") == 8:
+                scored, stepsize, distance = [one.strip() for one in row.split("|")[2:5]]
+                rows[scored, stepsize] = distance
+        own = rows["all samples, devices, own labels", "tuned"]
+        zero, always = rows["zero", "-"], rows["always S2S", "-"]
+        assert f"are {own} points from yours" in line
+        assert f"no gap is {zero} away" in line
+        assert f"always S2S, {always}." in line
+        mean, half = map(float, own.split(" ± "))
+        assert ("gaps are predicted" in line) == (mean + half < min(float(zero), float(always)))
+        fixed = {s: d for (scored, s), d in rows.items() if scored == "by the conventions"}
+        assert f"the distance is {fixed.pop('tuned')} with tuned" in line
+        stepsize, distance = min(fixed.items(), key=lambda one: float(one[1].split()[0]))
+        assert f"{distance} at stepsize {stepsize}," in line

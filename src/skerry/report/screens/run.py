@@ -91,19 +91,19 @@ def describe_unfinished(results: Results) -> list[str]:
 
 
 def describe_void(results: Results) -> list[str]:
-    """A sentence on primitives whose server never had enough devices in time."""
+    """A sentence on runs in which no server round had enough devices in time."""
+    timed = [lane for lane in results if lane.experiment.server.deadline is not None]
     void = [
-        label
-        for label, lanes in results.by_label().items()
-        if any(lane.experiment.server.deadline is not None for lane in lanes)
-        and all(lane.final.get("uplink_messages") for lane in lanes)
-        and not any(lane.final.get("downlink_messages") for lane in lanes)
+        lane
+        for lane in timed
+        if lane.final.get("uplink_messages") and lane.final.get("downlink_messages") == 0
     ]
     if not void:
         return []
+    of = text.plural(len(timed), "run")
     return [
-        f"All server rounds of {', '.join(void)} were void: too few devices were in time. Raise "
-        "server.deadline, or lower server.at_least."
+        f"All server rounds were void in {len(void):,} of {of} with a deadline: too few devices "
+        "were in time. Raise server.deadline, or lower server.at_least."
     ]
 
 

@@ -11,6 +11,7 @@ from skerry.analysis.names import format_value
 from skerry.analysis.results import Results
 from skerry.analysis.run_table import describe_stopped, format_statuses
 from skerry.report import text
+from skerry.report.screens.run import describe_void
 from skerry.runs.stages import ranking_measure, tuned_cells
 from skerry.runs.sweep import Point, Sweep
 
@@ -32,8 +33,9 @@ def print_sweep(sweep: Sweep, results: Results) -> None:
     name = escape(results[0].experiment.name)
     console.print(f"[bold]{name}[/]: {len(results):,} runs, {counts}")
     console.print(best_cells_table(sweep, results))
-    if stopped := describe_stopped(lane.run for lane in results if lane.run):
-        console.print(stopped, markup=False)
+    stopped = describe_stopped(lane.run for lane in results if lane.run)
+    for line in [*describe_void(results), *([stopped] if stopped else [])]:
+        console.print(line, markup=False)
 
 
 def best_cells_table(sweep: Sweep, results: Results, shown: int = SHOWN) -> "Table":
